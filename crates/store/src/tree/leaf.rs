@@ -36,6 +36,21 @@ pub(crate) fn used_bytes(leaf: Node<'_>) -> usize {
     leaf_bytes(header.flags, header.used as usize, leaf.len())
 }
 
+/// True if a leaf can be changed in one node so that it has `len` of `data_bytes` together,
+/// one of `element_bytes` among them, and keeps its kind of table.
+#[inline]
+pub(super) fn has_room(
+    leaf: Node<'_>,
+    element_bytes: usize,
+    data_bytes: usize,
+    len: usize,
+) -> bool {
+    let flags = leaf.header().flags;
+    leaf_bytes(flags, data_bytes, len) <= NODE_BYTES_MAX
+        && flags & flags::WIDE == 0
+        && !(has_lengths(flags) && element_bytes > LENGTH_MAX)
+}
+
 /// As [`used_bytes`], as if the leaf had starts: what it may need in one leaf with a long element.
 pub(crate) fn bytes_with_starts(leaf: Node<'_>) -> usize {
     let header = leaf.header();
@@ -160,19 +175,37 @@ pub(crate) fn splice(
     inserted: Option<Parts<'_>>,
 ) -> Link {
     debug_assert!(inserted.is_none() || removed <= 1);
+    match splice_all(arena, link, at, removed, inserted.as_slice()) {
+        Some(spliced) => spliced,
+        None => splice_slowly(arena, link.node(), at, removed, inserted),
+    }
+}
+
+/// As [`splice`], with any number of elements to insert; none, and nothing is changed, if the leaf
+/// has a wide table, or would get another kind of table.
+#[inline]
+pub(super) fn splice_all<'e, E: AsRef<[&'e [u8]]>>(
+    arena: &mut Arena,
+    link: Link,
+    at: usize,
+    removed: usize,
+    inserted: &[E],
+) -> Option<Link> {
     let leaf = link.node();
     let header = leaf.header();
     let (cut_start, cut_end) = (leaf.start(at), leaf.start(at + removed));
-    let inserted_bytes = inserted.map_or(0, parts_bytes);
+    let sizes = inserted.iter().map(|element| parts_bytes(element.as_ref()));
+    let (inserted_bytes, longest) =
+        sizes.fold((0, 0), |(sum, longest), bytes| (sum + bytes, longest.max(bytes)));
     let used = header.used as usize - (cut_end - cut_start) + inserted_bytes;
-    let len = leaf.len() - removed + usize::from(inserted.is_some());
+    let len = leaf.len() - removed + inserted.len();
     let is_fixed = header.flags & flags::FIXED != 0;
     let has_lengths = has_lengths(header.flags);
     let is_slow = header.flags & flags::WIDE != 0
         || !is_fixed && is_wide(used, len)
-        || has_lengths && inserted_bytes > LENGTH_MAX;
+        || has_lengths && longest > LENGTH_MAX;
     if is_slow {
-        return splice_slowly(arena, leaf, at, removed, inserted);
+        return None;
     }
     // Length of the last element, which has no entry yet, if one is put behind it.
     let last = (has_lengths && at > 0 && at == leaf.len()).then(|| cut_start - leaf.start(at - 1));
@@ -183,7 +216,7 @@ pub(crate) fn splice(
     let (source, end) = (link.payload(cut_end), target.payload(cut_start + inserted_bytes));
     // SAFETY: `moved` bytes follow both addresses within their allocations; they may overlap.
     unsafe { std::ptr::copy(source, end, moved) };
-    let gap = Gap { at, removed, inserted: usize::from(inserted.is_some()) };
+    let gap = Gap { at, removed, inserted: inserted.len() };
     if has_lengths {
         move_lengths(link, target, &gap);
     } else if !is_fixed {
@@ -193,29 +226,37 @@ pub(crate) fn splice(
         write_bytes(target, 0, &leaf.data()[..cut_start]);
     }
     target.set_header(NodeHeader { used: used as u32, len: len as u16, ..target.header() });
-    if let Some(parts) = inserted {
-        write_parts(target, cut_start, parts);
-        if has_lengths {
-            if let Some(length) = last {
-                set_length(target, at - 1, length);
-            }
-            if at + 1 < len {
-                set_length(target, at, inserted_bytes);
-            }
-        } else {
-            // The element before may have been the last, which has no entry for its end.
-            if at > 0 {
-                set_start(target, at, cut_start);
-            }
-            if at + 1 < len {
-                set_start(target, at + 1, cut_start + inserted_bytes);
-            }
-        }
+    if let Some(length) = last.filter(|_| !inserted.is_empty()) {
+        set_length(target, at - 1, length);
     }
+    write_elements(target, at, cut_start, inserted);
     if target != link {
         arena.discard(link);
     }
-    target
+    Some(target)
+}
+
+/// Writes elements of a fresh leaf from index `at` and byte `start` on, with their entries.
+#[inline]
+fn write_elements<'e, E: AsRef<[&'e [u8]]>>(link: Link, at: usize, start: usize, elements: &[E]) {
+    let (len, mut written) = (link.node().len(), start);
+    let has_lengths = has_lengths(link.header().flags);
+    for (index, element) in (at..).zip(elements) {
+        let begin = written;
+        written = write_parts(link, begin, element.as_ref());
+        if has_lengths {
+            if index + 1 < len {
+                set_length(link, index, written - begin);
+            }
+        } else if index > 0 {
+            // The element before may have been the last, which has no entry for its end.
+            set_start(link, index, begin);
+        }
+    }
+    let end = at + elements.len();
+    if !has_lengths && !elements.is_empty() && end < len {
+        set_start(link, end, written);
+    }
 }
 
 /// Elements that a splice takes out and puts in.

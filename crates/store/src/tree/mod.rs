@@ -35,6 +35,7 @@ pub(crate) mod node;
 pub(crate) mod order;
 pub(crate) mod relocate;
 mod root;
+pub(crate) mod run;
 pub(crate) mod separator;
 pub(crate) mod sorted;
 pub(crate) mod split;

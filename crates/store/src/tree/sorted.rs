@@ -83,11 +83,25 @@ pub(crate) fn find_child<S: Sorted>(node: Node<'_>, place: Place<'_>) -> usize {
     let children = node.children();
     let first = 1 + children[1..].partition_point(|child| child.key < place.key);
     let end = first + children[first..].partition_point(|child| child.key == place.key);
-    let is_bound_within = |index: usize| match stored_tie(node, index) {
+    partition(first..end, |index| has_tie_within::<S>(node, index, place)) - 1
+}
+
+/// True if a place is not below the bound of child `index`, which is not the first.
+#[inline]
+pub(super) fn is_bound_within<S: Sorted>(node: Node<'_>, index: usize, place: Place<'_>) -> bool {
+    let key = node.children()[index].key;
+    if !S::Key::TIED || key != place.key || !node.has(flags::TIES) {
+        return key <= place.key;
+    }
+    has_tie_within::<S>(node, index, place)
+}
+
+/// As [`is_bound_within`], of a bound with the number of the place, in a node with ties.
+fn has_tie_within<S: Sorted>(node: Node<'_>, index: usize, place: Place<'_>) -> bool {
+    match stored_tie(node, index) {
         StoredTie::Bytes(tie) => tie <= place.tie,
-        StoredTie::FirstBelow => first_below::<S>(children[index].link()) <= place,
-    };
-    partition(first..end, is_bound_within) - 1
+        StoredTie::FirstBelow => first_below::<S>(node.children()[index].link()) <= place,
+    }
 }
 
 /// Place of the first element below a node.

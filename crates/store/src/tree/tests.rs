@@ -13,6 +13,7 @@ use super::limits::NODE_BYTES_MAX;
 use super::node::{Expiries, Link, NEVER, Node, Stride, flags};
 use super::order::{Order, sums};
 use super::root::Root;
+use super::run::{RunElement, put_run, remove_run};
 use super::separator::{Place, Separator, TiedKey};
 use super::sorted::{self, Sorted, check_sorted, locate};
 use crate::heap::Heap;
@@ -125,6 +126,52 @@ impl<S: Sorted> Model<S> {
         }
     }
 
+    /// Puts elements as a run, the number of each apart from its tie.
+    fn put_run(&mut self, elements: &[Vec<u8>]) {
+        let special = self.special;
+        let run: Vec<_> = elements
+            .iter()
+            .map(|element| {
+                let (number, tie) = element.split_at(8);
+                RunElement { place: place_of(element), parts: [number, tie] }
+            })
+            .collect();
+        let mut replaced = Vec::new();
+        self.edit(|arena, root| {
+            put_run::<S>(arena, root, special, &run, |index, old| {
+                assert_eq!(old, elements[index]);
+                replaced.push(index);
+            });
+        });
+        let mut known = Vec::new();
+        for (number, element) in elements.iter().enumerate() {
+            match self.index_of(element) {
+                Ok(_) => known.push(number),
+                Err(index) => self.elements.insert(index, element.clone()),
+            }
+        }
+        assert_eq!(replaced, known);
+    }
+
+    fn remove_run(&mut self, elements: &[Vec<u8>]) {
+        let places: Vec<_> = elements.iter().map(|element| place_of(element)).collect();
+        let mut removed = Vec::new();
+        self.edit(|arena, root| {
+            remove_run::<S>(arena, root, &places, |index, old| {
+                assert_eq!(old, elements[index]);
+                removed.push(index);
+            });
+        });
+        let mut known = Vec::new();
+        for (number, element) in elements.iter().enumerate() {
+            if let Ok(index) = self.index_of(element) {
+                self.elements.remove(index);
+                known.push(number);
+            }
+        }
+        assert_eq!(removed, known);
+    }
+
     fn cut(&mut self, start: usize, end: usize) {
         self.edit(|arena, root| {
             *root = root.and_then(|root| cut::<S>(arena, root, start as u64, end as u64));
@@ -232,6 +279,28 @@ fn tied_element(random: &mut Random, spread: usize) -> Vec<u8> {
     element
 }
 
+/// Elements of a run: any, sorted or not, or neighbours, with some new ones between them.
+fn any_run(
+    random: &mut Random,
+    known: &Elements,
+    element: impl Fn(&mut Random) -> Vec<u8>,
+) -> Elements {
+    let longest = [4, 30, 400][random.below(3)];
+    let len = random.below(longest);
+    let start = random.below(known.len() + 1);
+    let neighbours = known[start..].iter().take(len).cloned();
+    let mut run: Elements = match random.below(4) {
+        0 => neighbours.collect(),
+        1 => neighbours.filter(|_| random.below(4) > 0).collect(),
+        2 => neighbours.chain((0..len / 4).map(|_| element(random))).collect(),
+        _ => (0..len).map(|_| element(random)).collect(),
+    };
+    if random.below(6) > 0 {
+        run.sort_unstable_by(|left, right| place_of(left).cmp(&place_of(right)));
+    }
+    run
+}
+
 fn run_model<S: Sorted>(special: u8, seed: u64, element: impl Fn(&mut Random, usize) -> Vec<u8>) {
     println!("seed {seed}");
     let mut random = Random(seed);
@@ -269,6 +338,14 @@ fn run_model<S: Sorted>(special: u8, seed: u64, element: impl Fn(&mut Random, us
                 model.put(&element);
             }
             400..450 => model.remove(&element(&mut random)),
+            450..500 => {
+                let run = any_run(&mut random, &model.elements, element);
+                model.put_run(&run);
+            }
+            500..550 => {
+                let run = any_run(&mut random, &model.elements, element);
+                model.remove_run(&run);
+            }
             _ => model.put(&element(&mut random)),
         }
         model.check();

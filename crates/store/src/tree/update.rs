@@ -87,6 +87,14 @@ impl TreePath {
         }
     }
 
+    /// Place of the first bound behind the leaf: an inner node and the index of the child that the
+    /// bound belongs to; none for the last leaf.
+    pub(super) fn bound_behind(&self) -> Option<(Link, usize)> {
+        let is_inside = |step: &&Step| step.index + 1 < step.node.node().len();
+        let step = self.steps.iter().rev().find(is_inside)?;
+        Some((step.node, step.index + 1))
+    }
+
     /// Lower bound of the leaf's range; zero for the first leaf.
     pub(crate) fn key(&self) -> u64 {
         let step = self.steps.iter().rev().find(|step| step.index > 0);

@@ -280,6 +280,23 @@ impl<'h> StreamEdit<'h> {
         pending::set(&mut self.arena, &mut self.parts, group, id, pending);
     }
 
+    /// Sets pending entries of a group: as [`StreamEdit::set_pending`] for each, cheaper where they
+    /// follow each other.
+    pub fn set_all_pending(
+        &mut self,
+        group: u64,
+        pending: impl Iterator<Item = (StreamId, Pending)>,
+    ) {
+        self.change();
+        pending::set_all(&mut self.arena, &mut self.parts, group, pending);
+    }
+
+    /// Removes pending entries of a group, and returns the number of those that were there.
+    pub fn remove_all_pending(&mut self, group: u64, ids: &[StreamId]) -> usize {
+        self.change();
+        pending::remove_all_of(&mut self.arena, &mut self.parts, group, ids)
+    }
+
     /// Removes a pending entry of a group, and returns it.
     pub fn remove_pending(&mut self, group: u64, id: StreamId) -> Option<Pending> {
         self.change();

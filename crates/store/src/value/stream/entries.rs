@@ -105,6 +105,14 @@ pub(super) fn id_at(parts: &Parts, rank: u64) -> Option<StreamId> {
     elements(parts, rank).next().map(|(leaf, index)| id_of(parts, &decode(leaf.element(index))))
 }
 
+/// Ids of the entries from a rank on.
+pub(super) fn ids<'g>(parts: Parts, rank: u64) -> impl Iterator<Item = StreamId> + use<'g> {
+    elements(&parts, rank).map(move |(leaf, index)| {
+        let (key, rest) = number::read(leaf.element(index));
+        StreamId { ms: key + parts.meta.base_ms, seq: number::read(rest).0 }
+    })
+}
+
 /// Elements from a rank on.
 fn elements<'g>(parts: &Parts, rank: u64) -> impl Iterator<Item = (Node<'g>, usize)> + use<'g> {
     let behind = rank.saturating_sub(middle_len(parts));

@@ -5,7 +5,7 @@
 //! 247 + n | number of n bytes, big endian, 1 to 8
 //! ```
 
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
 
 /// Numbers, end to end.
 pub(super) type Bytes = SmallVec<[u8; 64]>;
@@ -14,7 +14,7 @@ const SINGLE_MAX: u8 = 247;
 
 /// Appends a number.
 #[inline]
-pub(super) fn push(bytes: &mut Bytes, number: u64) {
+pub(super) fn push<A: Array<Item = u8>>(bytes: &mut SmallVec<A>, number: u64) {
     if number <= u64::from(SINGLE_MAX) {
         return bytes.push(number as u8);
     }

@@ -4,8 +4,11 @@ use crate::tree::arena::Arena;
 use crate::tree::cut::cut;
 use crate::tree::node::{Link, Node};
 use crate::tree::order::Order;
+use crate::tree::run::{RunElement, put_run, remove_run};
 use crate::tree::separator::{Place, TiedKey};
 use crate::tree::sorted::{self, Sorted, locate};
+
+use smallvec::SmallVec;
 
 use super::id::StreamId;
 use super::number::{self, Bytes};
@@ -174,6 +177,127 @@ pub(super) fn remove(
     parts.by_group = found.remove::<Owners>(arena);
     remove_of_consumer(arena, parts, pending.consumer, id);
     Some(pending)
+}
+
+/// Most entries that are changed as one run: what is stored of them is on the stack.
+const RUN_LENGTH_MAX: usize = 32;
+
+/// Bytes of a run on the stack.
+const RUN_BYTES: usize = 32 * RUN_LENGTH_MAX;
+
+/// Stored bytes of several entries behind their owner, end to end.
+#[derive(Default)]
+struct StoredRun {
+    bytes: SmallVec<[u8; RUN_BYTES]>,
+    /// Ends of the id and of the whole of each.
+    ends: SmallVec<[(usize, usize); RUN_LENGTH_MAX]>,
+}
+
+impl StoredRun {
+    fn is_full(&self) -> bool {
+        self.ends.len() == RUN_LENGTH_MAX
+    }
+
+    fn push(&mut self, id: StreamId, behind: &[u64]) {
+        number::push(&mut self.bytes, id.ms);
+        number::push(&mut self.bytes, id.seq);
+        let id_end = self.bytes.len();
+        behind.iter().for_each(|&number| number::push(&mut self.bytes, number));
+        self.ends.push((id_end, self.bytes.len()));
+    }
+
+    /// Id of each entry, and all that is stored of it.
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(id_end, end)| {
+            let start = std::mem::replace(&mut start, end);
+            (&self.bytes[start..id_end], &self.bytes[start..end])
+        })
+    }
+}
+
+/// Elements of a run, and places of one.
+type Elements<'a> = SmallVec<[RunElement<'a>; RUN_LENGTH_MAX]>;
+type Places<'a> = SmallVec<[Place<'a>; RUN_LENGTH_MAX]>;
+
+/// Sets pending entries of a group as [`set`] does, cheaper where ids and consumer follow each
+/// other.
+pub(super) fn set_all(
+    arena: &mut Arena,
+    parts: &mut Parts,
+    group: u64,
+    new: impl Iterator<Item = (StreamId, Pending)>,
+) {
+    let mut new = new.peekable();
+    while let Some(&(_, Pending { consumer, .. })) = new.peek() {
+        let mut stored = StoredRun::default();
+        while !stored.is_full()
+            && let Some((id, pending)) = new.next_if(|(_, pending)| pending.consumer == consumer)
+        {
+            let distance = pending.delivered_at_ms.wrapping_sub(id.ms as i64);
+            let behind = [consumer, number::of_signed(distance), pending.delivery_count];
+            stored.push(id, &behind);
+        }
+        set_run(arena, parts, (group, consumer), &stored);
+    }
+}
+
+fn set_run(
+    arena: &mut Arena,
+    parts: &mut Parts,
+    (group, consumer): (u64, u64),
+    stored: &StoredRun,
+) {
+    let (mut group_bytes, mut consumer_bytes) = (Bytes::new(), Bytes::new());
+    number::push(&mut group_bytes, group);
+    number::push(&mut consumer_bytes, consumer);
+    let of_group = stored.iter().map(|(tie, all)| RunElement {
+        place: Place { key: group, tie },
+        parts: [&group_bytes, all],
+    });
+    let of_group: Elements<'_> = of_group.collect();
+    // Entries that another consumer had, or the same one.
+    let mut former: SmallVec<[(usize, u64); 4]> = SmallVec::new();
+    put_run::<Owners>(arena, &mut parts.by_group, 0, &of_group, |index, element| {
+        let (_, id, rest) = read(element);
+        former.push((index, read_pending(id, rest).consumer));
+    });
+    let removed = former.iter().filter(|&&(_, of)| of != consumer);
+    let removed: Places<'_> =
+        removed.map(|&(index, key)| Place { key, tie: of_group[index].place.tie }).collect();
+    remove_run::<Owners>(arena, &mut parts.by_consumer, &removed, |_, _| ());
+    let of_consumer = stored.iter().map(|(tie, _)| RunElement {
+        place: Place { key: consumer, tie },
+        parts: [&consumer_bytes, tie],
+    });
+    let of_consumer: Elements<'_> = of_consumer.collect();
+    put_run::<Owners>(arena, &mut parts.by_consumer, 0, &of_consumer, |_, _| ());
+}
+
+/// Removes pending entries of a group as [`remove`] does, cheaper where ids follow each other;
+/// returns the number of those that were there.
+pub(super) fn remove_all_of(
+    arena: &mut Arena,
+    parts: &mut Parts,
+    group: u64,
+    ids: &[StreamId],
+) -> usize {
+    let mut count = 0;
+    for ids in ids.chunks(RUN_LENGTH_MAX) {
+        let mut stored = StoredRun::default();
+        ids.iter().for_each(|&id| stored.push(id, &[]));
+        let of_group = stored.iter().map(|(tie, _)| Place { key: group, tie });
+        let of_group: Places<'_> = of_group.collect();
+        let mut of_consumers = Places::new();
+        remove_run::<Owners>(arena, &mut parts.by_group, &of_group, |index, element| {
+            let (_, id, rest) = read(element);
+            let key = read_pending(id, rest).consumer;
+            of_consumers.push(Place { key, tie: of_group[index].tie });
+        });
+        remove_run::<Owners>(arena, &mut parts.by_consumer, &of_consumers, |_, _| ());
+        count += of_consumers.len();
+    }
+    count
 }
 
 /// Removes a pending entry from the order by group alone.

@@ -220,6 +220,18 @@ fn any_id(entries: &BTreeMap<StreamId, FieldList>, random: &mut Random) -> Strea
     }
 }
 
+/// Ids that follow one, mostly in order; more than one run of them at times.
+fn ids_near(id: StreamId, random: &mut Random) -> Vec<StreamId> {
+    let step = 1 + random.below(3) as u64;
+    let count = [3, 12, 90][random.below(3)];
+    let seq = |number: u64| id.seq.saturating_add(number * step);
+    let mut ids: Vec<_> = (0..count).map(|number| StreamId { seq: seq(number), ..id }).collect();
+    if random.below(4) == 0 {
+        ids.reverse();
+    }
+    ids
+}
+
 fn any_fields(random: &mut Random) -> FieldList {
     let kind = random.below(40);
     let value = |random: &mut Random| match random.below(30) {
@@ -348,6 +360,12 @@ fn change_group(
             plain.pending.retain(|_, (of, ..)| *of != consumer);
             assert_eq!(count.unwrap_or(0), (before - plain.pending.len()) as u64);
         }
+        4 => {
+            let ids = ids_near(id, random);
+            let removed = edit.remove_all_pending(group.number, &ids);
+            let known = ids.iter().filter(|&id| plain.pending.remove(id).is_some());
+            assert_eq!(removed, known.count());
+        }
         2..4 => {
             let removed = edit.remove_pending(group.number, id);
             assert_eq!(removed.is_some(), plain.pending.remove(&id).is_some());
@@ -366,9 +384,18 @@ fn change_group(
             let count = random.next() >> random.below(64);
             let pending =
                 Pending { consumer: number, delivered_at_ms: at_ms, delivery_count: count };
-            edit.set_pending(group.number, id, pending);
-            assert_eq!(edit.view().pending(group.number, id), Some(pending));
-            plain.pending.insert(id, (consumer, at_ms, count));
+            let ids = match random.below(3) {
+                0 => ids_near(id, random),
+                _ => vec![id],
+            };
+            match ids.as_slice() {
+                [id] => edit.set_pending(group.number, *id, pending),
+                ids => edit.set_all_pending(group.number, ids.iter().map(|&id| (id, pending))),
+            }
+            for id in ids {
+                assert_eq!(edit.view().pending(group.number, id), Some(pending));
+                plain.pending.insert(id, (consumer.clone(), at_ms, count));
+            }
         }
     }
 }

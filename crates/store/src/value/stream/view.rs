@@ -134,6 +134,12 @@ impl<'g> Stream<'g> {
         Entries::new(self.parts, rank)
     }
 
+    /// Ids of the entries from a rank on, ascending: as [`Stream::iter_from`], without a look at
+    /// what the entries hold.
+    pub fn ids_from(&self, rank: u64) -> impl Iterator<Item = StreamId> + use<'g> {
+        entries::ids::<'g>(self.parts, rank)
+    }
+
     /// Entries before a rank, descending; those of all ranks if it is behind the end.
     #[must_use]
     pub fn iter_back_from(&self, end: u64) -> EntriesBack<'g> {

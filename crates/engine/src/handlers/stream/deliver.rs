@@ -98,19 +98,20 @@ impl Delivery<'_> {
         let ranks = first..first + count;
         let elements = StreamElements { ranks, is_descending: false };
         let delivered = || elements.entries(stream, 0..count);
+        let ids = || stream.ids_from(first).take(count as usize);
+        let last = count.checked_sub(1).and_then(|index| stream.ids_from(first + index).next());
         let now_ms = unix_ms(cx);
         let event = consumer_event(stream, group.number, self.consumer);
         let counters = Counters::of(stream);
         let after = change(cx, self.names.key, event, |edit| {
             let (consumer, _) = see(edit, group.number, self.consumer, now_ms);
             let mut after = group;
-            for entry in delivered() {
-                counters.read(&mut after, entry.id);
+            if let Some(last) = last {
+                counters.read_all(&mut after, ids(), (count, last));
                 if !self.is_acknowledged {
-                    edit.set_pending(group.number, entry.id, pending_now(consumer, now_ms));
+                    let pending = pending_now(consumer, now_ms);
+                    edit.set_all_pending(group.number, ids().map(|id| (id, pending)));
                 }
-            }
-            if count > 0 {
                 edit.set_group(self.names.group, after);
                 if !self.is_acknowledged {
                     edit.set_consumer(self.consumer, Consumer { active_at_ms: now_ms, ..consumer });
@@ -128,9 +129,9 @@ impl Delivery<'_> {
         }
         let (after, consumer) = after;
         if !self.is_acknowledged && cx.is_journaled() {
-            for entry in delivered() {
-                let pending = (entry.id, pending_now(consumer, now_ms));
-                self.names.pending(cx, self.consumer, pending, entry.id);
+            for id in ids() {
+                let pending = (id, pending_now(consumer, now_ms));
+                self.names.pending(cx, self.consumer, pending, id);
             }
         }
         self.names.last_id(cx, &after);
@@ -161,12 +162,12 @@ impl Delivery<'_> {
         change(cx, self.names.key, event, |edit| {
             see(edit, group.number, self.consumer, now_ms);
             for &id in ids.iter().filter(|&&id| stream.contains(id)) {
-                let Some(old) = edit.view().pending(group.number, id) else { continue };
+                let Some(old) = stream.pending(group.number, id) else { continue };
                 let delivery_count = old.delivery_count.wrapping_add(1);
                 let pending = Pending { delivered_at_ms: now_ms, delivery_count, ..old };
-                edit.set_pending(group.number, id, pending);
                 changed.push((id, pending));
             }
+            edit.set_all_pending(group.number, changed.iter().copied());
         })?;
         cx.propagate_nothing();
         if event.is_some() {

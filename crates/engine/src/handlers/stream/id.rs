@@ -24,10 +24,24 @@ pub(super) enum GivenId {
     Milliseconds(u64),
 }
 
+/// Digits of which no number is too great for 64 bits.
+const SAFE_DIGITS: usize = 19;
+
 /// Digits only, 64 bits.
 fn number(text: &[u8]) -> Option<u64> {
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+    let (safe, rest) = text.split_at(text.len().min(SAFE_DIGITS));
+    if safe.is_empty() {
+        return None;
+    }
+    let digit = |byte: u8| Some(u64::from(byte.wrapping_sub(b'0'))).filter(|&digit| digit < 10);
+    let mut number = 0_u64;
+    for &byte in safe {
+        number = 10 * number + digit(byte)?;
+    }
+    for &byte in rest {
+        number = number.checked_mul(10)?.checked_add(digit(byte)?)?;
+    }
+    Some(number)
 }
 
 /// The id `ms-seq`, or `ms` with another number.
@@ -141,12 +155,15 @@ impl IdText {
 
     /// Puts a number before what is there.
     #[inline]
-    fn put_digits(&mut self, mut number: u64) {
-        while number >= 10 {
-            self.put(b'0' + (number % 10) as u8);
-            number /= 10;
+    fn put_digits(&mut self, number: u64) {
+        if number < 10 {
+            return self.put(b'0' + number as u8);
         }
-        self.put(b'0' + number as u8);
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(number).as_bytes();
+        let end = self.start;
+        self.start -= digits.len();
+        self.bytes[self.start..end].copy_from_slice(digits);
     }
 }
 
@@ -167,7 +184,12 @@ mod tests {
     fn ids_are_read_as_valkey_reads_them() {
         assert_eq!(strict(b"5").ok(), Some(id(5, 0)));
         assert_eq!(strict(b"05-1").ok(), Some(id(5, 1)));
+        assert_eq!(strict(b"18446744073709551615-1").ok(), Some(id(u64::MAX, 1)));
+        assert_eq!(strict(b"0000000000000000000000007-1").ok(), Some(id(7, 1)));
         for text in ["", "-", "+", "5-", "-5", "5-x", "5-1-1", "99999999999999999999", " 5", "+5"] {
+            assert!(strict(text.as_bytes()).is_err(), "{text}");
+        }
+        for text in ["18446744073709551616", "18446744073709551615x", "1/2", "1:2"] {
             assert!(strict(text.as_bytes()).is_err(), "{text}");
         }
         assert_eq!(given(b"5-*").ok(), Some(GivenId::Milliseconds(5)));
@@ -181,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_text_is_read_back() {
-        for (ms, seq) in [(0, 0), (9, 10), (1_700_000_000_000, 99), (u64::MAX, u64::MAX)] {
+        for (ms, seq) in [(0, 0), (9, 10), (10, 9), (1_700_000_000_000, 99), (u64::MAX, u64::MAX)] {
             assert_eq!(&*text(id(ms, seq)), format!("{ms}-{seq}").as_bytes());
         }
     }

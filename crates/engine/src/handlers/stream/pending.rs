@@ -20,11 +20,8 @@ pub(super) fn xack(cx: &mut Cx<'_, '_>) -> Outcome {
     let ids = id::all(cx.args.iter().skip(3))?;
     let mut count = 0;
     if ids.iter().any(|&id| stream.pending(group.number, id).is_some()) {
-        count = change(cx, names.key, None, |stream| {
-            let removed =
-                ids.iter().filter(|&&id| stream.remove_pending(group.number, id).is_some());
-            removed.count()
-        })?;
+        count =
+            change(cx, names.key, None, |stream| stream.remove_all_pending(group.number, &ids))?;
         cx.count_changes(count as u64);
     }
     cx.reply.integer(count as i64);

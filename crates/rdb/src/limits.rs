@@ -37,6 +37,9 @@ pub const IDLE_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a key that an error quotes.
 pub const QUOTED_KEY_BYTES_MAX: usize = 64;
 
+/// Bytes that are gathered for a checksum: enough to make up for the price of a call.
+pub const CHECKSUM_GATHERED_BYTES: usize = 1024;
+
 const _: () = assert!(COMMON_VERSION < *REDIS_VERSIONS.start());
 const _: () = assert!(REDIS_VERSION_MAX <= *REDIS_VERSIONS.end());
 const _: () = assert!(VALKEY_VERSION > *REDIS_VERSIONS.end());

@@ -1,7 +1,7 @@
 //! CRC-64 as Redis computes it (Jones's polynomial, reflected).
 //!
-//! Carry-less multiplication takes about 35 ns per call, whatever the length, and then some 30 bytes
-//! per nanosecond: short pieces, of which a writer has several per element, are gathered first.
+//! Carry-less multiplication takes about 35 ns per call, whatever the length, and a nanosecond for
+//! each 30 bytes then: short pieces, of which a writer has several per element, are gathered first.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 

@@ -306,7 +306,7 @@ def judge(outcome, expected):
 
 
 def is_late(outcome, expected):
-    """Whether the unit differs from what is expected, and only by figures a little above their upper bounds."""
+    """True if the unit differs from what is expected, and only by figures a little above their upper bounds."""
     if outcome.abort and ABORTS not in expected:
         return False
     unexpected = [details for name, details in outcome.failed.items() if name.strip() not in expected]

@@ -19,6 +19,9 @@ use crate::version::{Version, VersionCheck};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
+const TYPE_BYTES: usize = 1;
+/// Bytes of a payload besides its value: type, version and checksum.
+pub const FRAME_BYTES: usize = TYPE_BYTES + VERSION_BYTES + CHECKSUM_BYTES;
 
 /// A payload whose version and checksum are right.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::TryReserveError;
 
 use tidemill_rdb::Text;
-use tidemill_rdb::encode::{Encoder, Output, Place};
+use tidemill_rdb::encode::{Compression, Encoder, Output, Place};
 use tidemill_rdb::file::KeyAttributes;
+use tidemill_rdb::payload;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
@@ -76,6 +77,34 @@ pub enum EncodeError<E> {
 impl<E: From<TryReserveError>> From<TryReserveError> for EncodeError<E> {
     fn from(error: TryReserveError) -> EncodeError<E> {
         EncodeError::Output(error.into())
+    }
+}
+
+/// Payload of an entry, as `DUMP` answers it.
+///
+/// # Errors
+///
+/// When there is no memory for it, and for types that have no payload.
+pub fn payload(
+    entry: EntryRef<'_>,
+    rules: EncodeRules<'_>,
+    compression: Compression,
+) -> Result<Vec<u8>, EncodeError<TryReserveError>> {
+    let mut unsupported = None;
+    let write = |encoder: &mut Encoder<Vec<u8>>, place: Place<'_>| match value(
+        entry, rules, encoder, place,
+    ) {
+        Err(EncodeError::Unsupported(kind)) => {
+            unsupported = Some(kind);
+            Ok(())
+        }
+        Err(EncodeError::Output(error)) => Err(error),
+        Ok(()) => Ok(()),
+    };
+    let payload = payload::encode(compression, write)?;
+    match unsupported {
+        Some(kind) => Err(EncodeError::Unsupported(kind)),
+        None => Ok(payload),
     }
 }
 

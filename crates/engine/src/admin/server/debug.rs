@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use rand_xoshiro::rand_core::Rng;
+use tidemill_rdb::payload::FRAME_BYTES;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::{parse_double, parse_integer};
 use tidemill_store::value::list::List;
@@ -16,8 +17,10 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::parse_memory;
 use crate::error::CommandError;
+use crate::expiry_clock::ExpiryClock;
 use crate::memory;
 use crate::shared::{DiskFault, Shared};
+use crate::stored::encode::{self, EncodeRules};
 use crate::use_stamp::UseStamp;
 use crate::worker::Worker;
 
@@ -116,20 +119,18 @@ fn aof_flush_sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 /// Properties of an entry, also of one that has expired and is not deleted yet, without counting as
-/// a use. There is no serialized form: its length is that of the value.
+/// a use.
 fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
     let key_hash = shared.keyspace.key_hash(key);
     let (now_s, is_fast) = (cx.worker.now_s(), cx.args.len() == 4 && is(cx.arg(3), "FAST"));
+    let clock = cx.worker.expiry_clock(shared);
     let mut line = None;
     cx.reader.section(&mut |section| {
         let Some(entry) = shared.keyspace.find(database, key_hash, key, section) else { return };
         let length = match is_fast {
             true => String::new(),
-            false => format!(
-                " serializedlength:{}",
-                entry.total_bytes().saturating_sub(entry.key().len())
-            ),
+            false => format!(" serializedlength:{}", stored_bytes(shared, cx.worker, clock, entry)),
         };
         let stamp = UseStamp::of_field(entry.recency());
         let nodes = list_nodes(shared, cx.worker, entry);
@@ -144,6 +145,23 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let line = line.ok_or(CommandError::from("ERR no such key"))?;
     cx.reply.simple_string(&line);
     Ok(())
+}
+
+/// Bytes of a value in a file of RDB, without its type; 0 if there is no memory to write it.
+fn stored_bytes(
+    shared: &Shared,
+    worker: &Worker,
+    clock: ExpiryClock,
+    entry: EntryRef<'_>,
+) -> usize {
+    let settings = &worker.settings;
+    let rules = EncodeRules {
+        seed: shared.keyspace.seed(),
+        list_listpack_size_max: settings.list_listpack_size_max,
+        clock,
+    };
+    let payload = encode::payload(entry, rules, settings.compression).unwrap_or_default();
+    payload.len().saturating_sub(FRAME_BYTES)
 }
 
 /// Fields of a quicklist. There are no nodes: they are those that Valkey would need at least.

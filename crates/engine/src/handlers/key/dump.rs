@@ -1,9 +1,5 @@
 //! `DUMP`: values as RDB payloads.
 
-use std::collections::TryReserveError;
-
-use tidemill_rdb::encode::{Encoder, Place};
-use tidemill_rdb::payload;
 use tidemill_store::{EntryRef, Kind};
 
 use crate::access::context::Cx;
@@ -34,23 +30,10 @@ pub(super) fn payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, C
         list_listpack_size_max: settings.list_listpack_size_max,
         clock: cx.clock(),
     };
-    let mut unsupported = None;
-    let write = |encoder: &mut Encoder<Vec<u8>>, place: Place<'_>| match encode::value(
-        entry, rules, encoder, place,
-    ) {
-        Ok(()) => Ok(()),
-        Err(EncodeError::Unsupported(kind)) => {
-            unsupported = Some(kind);
-            Ok(())
-        }
-        Err(EncodeError::Output(error)) => Err::<(), TryReserveError>(error),
-    };
-    let payload = payload::encode(settings.compression, write)
-        .map_err(|_| CommandError::NoMemory(entry.total_bytes() as u64))?;
-    match unsupported {
-        Some(kind) => Err(self::unsupported(kind)),
-        None => Ok(payload),
-    }
+    encode::payload(entry, rules, settings.compression).map_err(|error| match error {
+        EncodeError::Unsupported(kind) => unsupported(kind),
+        EncodeError::Output(_) => CommandError::NoMemory(entry.total_bytes() as u64),
+    })
 }
 
 /// The error of a type that has no payload yet.

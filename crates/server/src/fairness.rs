@@ -74,9 +74,12 @@ impl Fairness {
             self.active_count += 1;
         }
         self.served_ns += turn_ns + TURN_CALLS_NS;
-        if turn_ns < THROTTLE_FROM_NS {
-            return None;
-        }
+        if turn_ns < THROTTLE_FROM_NS { None } else { self.throttle_for(turn_ns, now_us) }
+    }
+
+    /// Throttle for a turn of `turn_ns`, which was too long.
+    #[cold]
+    fn throttle_for(&self, turn_ns: u64, now_us: impl FnOnce() -> u64) -> Option<Throttle> {
         let debt_ns = turn_ns - TURN_US_MAX * 1000;
         let active_count = self.active_count.max(self.active_before_count);
         let others_count = active_count.saturating_sub(1 + self.debtors().count() as u64);

@@ -159,8 +159,10 @@ impl Input {
         });
     }
 
+    /// True if there are none. A large argument is begun with some.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.bytes.len() == self.start && self.large.is_none()
     }
 
     /// Adds bytes; `false` when there is no memory for them.

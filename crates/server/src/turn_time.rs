@@ -37,6 +37,16 @@ impl TurnTime {
         if turn_ns < THROTTLE_FROM_NS {
             return turn_ns;
         }
+        self.used_long_ns(turn_ns, now_us, cpu_ns)
+    }
+
+    #[cold]
+    fn used_long_ns(
+        &mut self,
+        turn_ns: u64,
+        now_us: impl FnOnce() -> u64,
+        cpu_ns: impl FnOnce() -> u64,
+    ) -> u64 {
         self.reads_until_us = now_us() + LONG_TURNS_US;
         let in_time_ns = TURN_US_MAX * 1000;
         self.begun_cpu_ns.map_or(in_time_ns, |begun_ns| turn_ns.min(cpu_ns() - begun_ns))

@@ -48,7 +48,7 @@ impl SlotNumber {
 
 /// Part of a key that is hashed: the bytes between the first `{` and the next `}` when there are
 /// any, else all.
-#[inline]
+#[inline(always)]
 fn tag(key: &[u8]) -> &[u8] {
     // Without branches, for most keys have none: the compiler compares sixteen bytes at a time.
     let has_open = |bytes: &[u8]| bytes.iter().fold(false, |found, &byte| found | (byte == b'{'));

@@ -61,8 +61,13 @@ impl LookAhead {
         let parsed = worker.heads.parse(input, &mut batch.arguments[0]);
         let Some((length, called)) = parsed else { return };
         if length == input.len() && parser.is_idle() {
-            batch.requests.push(request(Some(called), 0, length));
-            batch.hash_keys(shared, input, |slot| shared.keyspace.prefetch_word(slot));
+            let mut request = request(Some(called), 0, length);
+            if let Some((index, known)) = &mut request.key {
+                let key = batch.arguments[0].get(*index, input);
+                *known = shared.keyspace.key_hash(key);
+                shared.keyspace.prefetch_word(known.slot);
+            }
+            batch.requests.push(request);
             *is_filled = true;
         }
     }
@@ -79,8 +84,9 @@ impl LookAhead {
         std::mem::take(&mut self.is_filled).then_some(Ahead(&mut self.batch))
     }
 
-    fn requests(&mut self) -> &mut [Request] {
-        if self.is_filled { &mut self.batch.requests } else { &mut [] }
+    fn key_hash_mut(&mut self) -> Option<&mut KeyHash> {
+        let request = self.batch.requests.first_mut().filter(|_| self.is_filled);
+        request.and_then(Request::key_hash_mut)
     }
 }
 
@@ -96,12 +102,12 @@ pub fn prefetch<'b, E: Enter, A: Iterator<Item = &'b mut LookAhead>>(
     ahead: A,
 ) {
     let guard = reader.enter();
-    let mut keys: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> =
-        ahead.flat_map(LookAhead::requests).filter_map(Request::key_hash_mut).collect();
-    let hashes = keys.iter().map(|key| **key);
-    for key in hashes.clone() {
+    let mut keys: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> = SmallVec::new();
+    for key in ahead.filter_map(LookAhead::key_hash_mut) {
         shared.keyspace.prefetch_table(database, key.slot, guard.section());
+        keys.push(key);
     }
+    let hashes = keys.iter().map(|key| **key);
     shared.keyspace.prefetch_buckets(database, hashes, guard.section());
     let keys = keys.iter_mut().map(|key| &mut **key);
     shared.keyspace.prefetch_entries(database, keys, guard.section());

@@ -201,19 +201,19 @@ impl<E: Enter> Executor<'_, '_, E> {
         };
         batch.requests.clear();
         let mut offset = 0;
+        // Requests that are read by their heads leave the parser as it is.
+        let mut is_idle = parser.is_idle();
         for arguments in &mut batch.arguments {
             // A request that authenticates changes what the next may be: it runs before that is
             // parsed.
             if !limits.authenticated && offset > 0 {
                 return Parsed::Full;
             }
-            if offset == input.len() && parser.is_idle() {
+            if offset == input.len() && is_idle {
                 return Parsed::Input { consumed: 0, wanted: 1 };
             }
             let rest = &input[offset..];
-            if parser.is_idle()
-                && let Some((length, called)) = self.worker.heads.parse(rest, arguments)
-            {
+            if is_idle && let Some((length, called)) = self.worker.heads.parse(rest, arguments) {
                 batch.requests.push(request(Some(called), offset, length));
                 offset += length;
                 continue;
@@ -224,6 +224,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             };
             match parsed {
                 Ok(Progress::Complete { consumed }) => {
+                    is_idle = parser.is_idle();
                     let called = self.called(&arguments.view(rest));
                     let mut request = request(called, offset, consumed);
                     request.is_brief_read &= arguments.view(rest).large_bytes() == 0;
@@ -305,7 +306,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 }
             }
             let request = &batch.requests[index];
-            let view = batch.view(index, input);
+            let view = batch.arguments[index].view(&input[request.start..]);
             let before = self.reply.len();
             let (step, is_full) = if self.is_brief(request, &view, reads_briefly) {
                 match self.read_briefly((index, before), request, &view) {

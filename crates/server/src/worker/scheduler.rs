@@ -66,7 +66,7 @@ impl Scheduler {
 
     /// Charges a connection for a turn of `turn_ns` that ends, and throttles it if that took too
     /// long; the caller then updates its interest.
-    #[inline]
+    #[inline(always)]
     pub(super) fn charge(&mut self, connection: &mut Connection, turn_ns: u64, clock: &dyn Clock) {
         let now_us = || clock.monotonic_us();
         let turn_ns = self.turn_time.used_ns(turn_ns, now_us, || clock.thread_cpu_ns());
@@ -80,6 +80,7 @@ impl Scheduler {
         self.throttle(connection, Throttle::until_time(until_us));
     }
 
+    #[cold]
     fn throttle(&mut self, connection: &mut Connection, throttle: Throttle) {
         connection.state.throttle();
         self.fairness.add(connection.session.id(), throttle);

@@ -36,7 +36,9 @@ impl<F: Flavour> EventLoop<F> {
             && connection.transport.send(reply, tls_buffers) == Sent::All
         {
             count_write(execution.stats(&spec.shared), connection, before);
-            self.after_send(index, Sent::All);
+            if !connection.is_idle_and_drained() {
+                self.after_send(index, Sent::All);
+            }
         } else if connection.state.is_output_over() {
             reply.clear();
             self.after_send(index, Sent::All);

@@ -27,7 +27,6 @@ impl<F: Flavour> EventLoop<F> {
         for position in 0..self.gathering.len() {
             let index = self.gathering.index(position);
             self.measured(index, |event_loop| event_loop.execute_fresh(position));
-            self.check_input(index);
         }
         self.gathering.clear();
     }
@@ -43,7 +42,12 @@ impl<F: Flavour> EventLoop<F> {
             execution.reply_mut().clear();
             return self.close_for_memory(index);
         }
+        // Mostly nothing is left of the input, and it is in no transaction.
+        let may_exceed = !connection.input.is_empty() || connection.session.queued_bytes() > 0;
         self.finish_turn(index, turn.next);
+        if may_exceed {
+            self.check_input(index);
+        }
     }
 
     /// Executes the input that a connection has kept.

@@ -7,6 +7,8 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::collection::{Collection, TreeEdit};
 use super::kind::Kind;
 use crate::hash::Seed;
@@ -18,9 +20,9 @@ use crate::tree::cursor::{Cursor, leaf_at};
 use crate::tree::inner;
 use crate::tree::leaf;
 use crate::tree::limits::{CHUNK_BYTES, LEAF_BYTES_MIN};
-use crate::tree::node::{HEADER_BYTES, Link, Node, flags};
+use crate::tree::node::{Child, HEADER_BYTES, Link, Node, flags};
 use crate::tree::order::{Order, sums};
-use crate::tree::update::{Pieces, TreePath};
+use crate::tree::update::{Pieces, TreePath, sum_up};
 use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of bytes by position.
@@ -284,7 +286,10 @@ impl<'h> TextEdit<'h> {
         }
         let mut at = offset;
         while !bytes.is_empty() && at < self.len() {
-            let taken = self.write_some(at, bytes);
+            let mut taken = self.write_run(at, bytes);
+            if taken == 0 {
+                taken = self.write_some(at, bytes);
+            }
             bytes = &bytes[taken..];
             at += taken as u64;
         }
@@ -353,6 +358,20 @@ impl<'h> TextEdit<'h> {
             path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(link, 0), (run, 0)]));
     }
 
+    /// Writes the bytes that lie in the chunks from `position` on, up to a run of zeros, if they may
+    /// be several; returns the number of bytes. Each node above the chunks is copied and summed up
+    /// once, where single writes would do so for each chunk.
+    fn write_run(&mut self, position: u64, bytes: &[u8]) -> usize {
+        if bytes.len() <= CHUNK_BYTES {
+            return 0;
+        }
+        self.settle();
+        let Some(root) = self.root else { return 0 };
+        let (root, taken) = overwrite_below(&mut self.arena, root, position, bytes);
+        self.root = Some(root);
+        taken
+    }
+
     /// Writes the bytes that lie in the chunk at `position`; returns their number.
     fn write_some(&mut self, position: u64, bytes: &[u8]) -> usize {
         self.settle();
@@ -404,6 +423,42 @@ impl<'h> TextEdit<'h> {
         }
         (pieces, bytes.len())
     }
+}
+
+/// Overwrites chunks below one node from position `within` of it on, up to the end of `bytes` or of
+/// the node, or a run of zeros. Returns the node in its place, and the number of bytes: without any
+/// the node is left as it is.
+///
+/// Chunks keep their lengths, so that no node is split or merged.
+fn overwrite_below(arena: &mut Arena, link: Link, within: u64, bytes: &[u8]) -> (Link, usize) {
+    let node = link.node();
+    if node.is_leaf() {
+        let Chunk::Bytes(old) = chunk_of(node) else { return (link, 0) };
+        let bytes = &bytes[..bytes.len().min(old.len() - within as usize)];
+        return (leaf::overwrite(arena, link, within as usize, bytes), bytes.len());
+    }
+    let (first, mut within) = inner::find_position(node, within);
+    let mut children: SmallVec<[Child<u64>; 64]> = SmallVec::new();
+    let mut taken = 0;
+    for index in first..node.len() {
+        let child = inner::child::<u64>(node, index);
+        let (link, count) = overwrite_below(arena, child.link, within, &bytes[taken..]);
+        if count == 0 {
+            break;
+        }
+        children.push(Child { link, ..child });
+        taken += count;
+        if taken == bytes.len() || (count as u64) < child.measure - within {
+            break;
+        }
+        within = 0;
+    }
+    if children.is_empty() {
+        return (link, 0);
+    }
+    let node = inner::splice(arena, link, first, children.len(), &children);
+    sum_up::<Bytes>(node);
+    (node, taken)
 }
 
 // SAFETY: no other type is of this kind; views and edits read what edits built.

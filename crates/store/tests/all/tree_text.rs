@@ -154,3 +154,30 @@ fn long_runs_are_appended_and_written_whole() {
         assert!(text.len() < 2 * text.bytes(), "{} of {}", text.len(), text.bytes());
     }
 }
+
+#[test]
+fn long_writes_over_chunks_and_zeros_equal_those_into_a_vector() {
+    // Bytes of a full chunk.
+    let chunk = 1008;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut tested = Tested::new();
+        for _ in 0..10 {
+            tested.edit(|edit, model| {
+                for _ in 0..1 + random.below(3) {
+                    let count = [2, 41, 200][random.below(3)];
+                    let length = count * chunk + [0, 1, 500][random.below(3)];
+                    let beyond = [1, 5 * chunk, 100 * chunk][random.below(3)];
+                    let mut offset = random.below(model.len() + beyond);
+                    if random.below(2) == 0 {
+                        offset -= offset % chunk;
+                    }
+                    let bytes: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+                    edit.write(offset as u64, &bytes);
+                    write(model, offset, &bytes);
+                }
+            });
+            tested.check(&mut random);
+        }
+    }
+}

@@ -38,5 +38,6 @@ mod sorted_sets;
 mod stored_results;
 mod streams;
 mod streams_beside_valkey;
+mod strings;
 mod turns;
 mod waits;

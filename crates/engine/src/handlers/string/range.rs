@@ -77,7 +77,16 @@ pub(crate) fn write_runs<B: AsRef<[u8]>>(
     let edit = cx.edit(key);
     let old = edit.entry().and_then(|entry| entry.string());
     let end = runs.iter().map(|(offset, bytes)| offset + bytes.as_ref().len() as u64).max();
-    let length = old.map_or(0, |value| value.len()).max(end.unwrap_or(0));
+    let old_length = old.map_or(0, |value| value.len());
+    let length = old_length.max(end.unwrap_or(0));
+    if let [(0, bytes)] = runs
+        && bytes.as_ref().len() as u64 >= old_length
+    {
+        // Nothing of the old string is left: its chunks need not be copied first.
+        let expires_at_ms = edit.expires_at_ms();
+        edit.put(NewEntry { expires_at_ms, ..new_raw_string(bytes.as_ref()) }, event);
+        return Ok(());
+    }
     if length > COPIED_STRING_BYTES_MAX as u64 || matches!(old, Some(StringValue::Chunks(_))) {
         if let Some(StringValue::Plain(bytes)) = old {
             // Its chunks, and the nodes above them.

@@ -7,7 +7,7 @@
 //	                                          and large values
 //	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large,
 //	                                          collections, scripts, fairness, types,
-//	                                          persistence, services
+//	                                          persistence, removals, services
 //
 // All servers run at once and are measured in turns, in an order that rotates, so that what
 // disturbs the machine disturbs all of them; ratios are taken within one turn and their median
@@ -149,6 +149,7 @@ var parts = map[string]func(*Report, settings) error{
 	"fairness":    measureFairness,
 	"types":       measureTypes,
 	"persistence": measurePersistence,
+	"removals":    measureRemovals,
 	"services":    measureServices,
 }
 

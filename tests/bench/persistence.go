@@ -163,7 +163,7 @@ func measureSnapshot(c contender, chosen settings) (run snapshotRun, err error) 
 func (run *snapshotRun) measureOpenLoop(
 	server *instance.Server, conn *wire.Conn, chosen settings,
 ) error {
-	alone, err := openLoop(server, func() (begun, ended time.Time, err error) {
+	alone, err := openLoop(server, persistenceKeys(), func() (begun, ended time.Time, err error) {
 		begun = time.Now()
 		time.Sleep(time.Duration(chosen.Seconds * float64(time.Second)))
 		return begun, time.Now(), nil
@@ -171,7 +171,7 @@ func (run *snapshotRun) measureOpenLoop(
 	if err != nil {
 		return err
 	}
-	saving, err := openLoop(server, func() (begun, ended time.Time, err error) {
+	saving, err := openLoop(server, persistenceKeys(), func() (begun, ended time.Time, err error) {
 		return saveInBackground(conn)
 	})
 	if err != nil {
@@ -244,15 +244,15 @@ type openSample struct {
 	latencyUs, lateUs float64
 }
 
-// openLoop runs work beside writes that are sent at fixed times, whatever becomes of those before,
-// and returns those that were answered behind the beginning and due before the end that work
-// returns.
+// openLoop runs work beside writes to that many keys, which are sent at fixed times, whatever
+// becomes of those before, and returns those that were answered behind the beginning and due before
+// the end that work returns.
 func openLoop(
-	server *instance.Server, work func() (begun, ended time.Time, err error),
+	server *instance.Server, keys int, work func() (begun, ended time.Time, err error),
 ) ([]openSample, error) {
 	command := exec.Command(filepath.Join(buildDirectory(), "open_loop"),
 		"--port", strconv.Itoa(server.Port), "--connections", strconv.Itoa(openLoopConnections),
-		"--rate", strconv.Itoa(openLoopPerSecond), "--keys", strconv.Itoa(persistenceKeys()),
+		"--rate", strconv.Itoa(openLoopPerSecond), "--keys", strconv.Itoa(keys),
 		"--value-bytes", strconv.Itoa(persistenceValueBytes))
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()

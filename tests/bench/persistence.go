@@ -98,6 +98,9 @@ func measurePersistence(report *Report, chosen settings) error {
 		each(func(ours, theirs run) float64 { return ours.saveSeconds / theirs.saveSeconds }))
 	report.verdict("seconds of loading / Valkey's", 0.5,
 		each(func(ours, theirs run) float64 { return ours.loadSeconds / theirs.loadSeconds }))
+	if err := measureReplay(report, chosen); err != nil {
+		return err
+	}
 	return measureLogs(report, chosen)
 }
 
@@ -184,7 +187,8 @@ func (run *snapshotRun) measureOpenLoop(
 	return nil
 }
 
-var loadedPattern = regexp.MustCompile(`DB loaded from disk: ([0-9.]+) seconds`)
+var loadedPattern = regexp.MustCompile(
+	`DB loaded from (?:disk|append only file): ([0-9.]+) seconds`)
 
 // loadSeconds starts a server and returns what its log says of the loading.
 func loadSeconds(kind instance.Kind, directory string, directives []string) (float64, error) {

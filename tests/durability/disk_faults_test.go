@@ -211,3 +211,74 @@ func TestFileSizeLimit_TearsNoRecord(t *testing.T) {
 		t.Errorf("%d keys, %d writes were answered", keys, answered)
 	}
 }
+
+// A log that cannot be written is a reason to refuse writes only while it is on.
+func TestDiskFault_OfALogThatIsSwitchedOffRefusesNothing(t *testing.T) {
+	for _, fault := range []string{"WRITE", "SYNC"} {
+		server := subject(t, t.TempDir(), "--appendfsync", "everysec")
+		defer server.Kill()
+		conn := server.Dial(t)
+		conn.Timeout = time.Minute
+		do(t, conn, "DEBUG", "DISK-FAULT", fault)
+		writeUntilRefused(t, conn, "key:", "MISCONF Errors writing to the AOF file")
+		if reply := do(t, conn, "CONFIG", "SET", "appendonly", "no"); string(reply.Text) != "OK" {
+			t.Fatalf("%s: %s", fault, reply)
+		}
+		if reply := do(t, conn, "SET", "key", "value"); string(reply.Text) != "OK" {
+			t.Errorf("%s: without a log a write is answered %s", fault, reply)
+		}
+		if status := info(t, conn, "aof_last_write_status"); status != "ok" {
+			t.Errorf("%s: %s", fault, status)
+		}
+	}
+}
+
+// The log's directory is moved away, and a file takes its place: what is written goes on, a rewrite
+// fails and says why. Once the place is free, a rewrite makes the directory again, and a start
+// finds everything there.
+func TestDiskFault_OfTheLogsDirectoryIsMendedByARewrite(t *testing.T) {
+	root := t.TempDir()
+	server := subject(t, root, "--appendfsync", "everysec")
+	defer server.Kill()
+	conn := server.Dial(t)
+	conn.Timeout = time.Minute
+	rewrite := func(want string) {
+		t.Helper()
+		if reply := do(t, conn, "BGREWRITEAOF"); firstWord(reply) != "Background" {
+			t.Fatal(reply)
+		}
+		await(t, "the rewrite is over", func() bool {
+			return info(t, conn, "aof_rewrite_in_progress") == "0"
+		})
+		if status := info(t, conn, "aof_last_bgrewrite_status"); status != want {
+			t.Fatalf("the rewrite is %s, not %s", status, want)
+		}
+	}
+	do(t, conn, "SET", "1", "before")
+	directory := filepath.Join(root, "appendonlydir")
+	if err := os.Rename(directory, filepath.Join(root, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(directory, []byte("in the way"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do(t, conn, "SET", "2", "moved")
+	rewrite("err")
+	if !strings.Contains(server.Log(), "Background AOF rewrite failed: directory ./appendonlydir") {
+		t.Error(server.Log())
+	}
+	if reply := do(t, conn, "SET", "3", "behind"); string(reply.Text) != "OK" {
+		t.Errorf("behind a rewrite that failed a write is answered %s", reply)
+	}
+	if err := os.Remove(directory); err != nil {
+		t.Fatal(err)
+	}
+	rewrite("ok")
+	do(t, conn, "SET", "4", "mended")
+	server.Kill()
+	again := subject(t, root)
+	defer again.Kill()
+	if keys := do(t, again.Dial(t), "DBSIZE").Int(); keys != 4 {
+		t.Errorf("%d keys, 4 were answered", keys)
+	}
+}

@@ -178,3 +178,130 @@ func TestRewrite_BeginsBesideTheWorkers(t *testing.T) {
 		t.Errorf("%d keys, 2 were answered", keys)
 	}
 }
+
+// asked sends a command, asks for INFO on another connection until the command is answered, and
+// returns the reply, the time to it and the longest time that INFO took.
+func asked(
+	t *testing.T, conn, other *wire.Conn, words ...string,
+) (reply wire.Reply, took, longest time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	if err := conn.SendRaw(wire.AppendCommand(nil, wire.Arguments(words...)...)); err != nil {
+		t.Fatal(err)
+	}
+	replies := make(chan error, 1)
+	go func() {
+		var err error
+		reply, err = conn.Receive()
+		replies <- err
+	}()
+	for {
+		select {
+		case err := <-replies:
+			if err != nil {
+				t.Fatalf("%v: %v", words, err)
+			}
+			return reply, time.Since(begun), longest
+		case <-time.After(time.Millisecond):
+			asked := time.Now()
+			do(t, other, "INFO", "server")
+			longest = max(longest, time.Since(asked))
+		}
+	}
+}
+
+// FLUSHALL with save points is answered once the file without keys is durable, and no worker waits
+// for that; a save that is asked for meanwhile comes behind it.
+func TestFlushAll_SavesBesideTheWorkers(t *testing.T) {
+	directory := t.TempDir()
+	directives := []string{"--appendonly", "no", "--save", "3600 1", "--worker-threads", "1"}
+	server := subject(t, directory, directives...)
+	defer server.Kill()
+	conn, other, saver := server.Dial(t), server.Dial(t), server.Dial(t)
+	for _, conn := range []*wire.Conn{conn, other, saver} {
+		conn.Timeout = time.Minute
+	}
+	do(t, conn, "SET", "key", "value")
+	do(t, conn, "SAVE")
+	do(t, conn, "DEBUG", "DISK-FAULT", "SLOW-SYNC")
+	saved := make(chan wire.Reply, 1)
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		_, _ = saver.Do("SET", "behind", "value")
+		reply, _ := saver.Do("SAVE")
+		saved <- reply
+	}()
+	reply, took, longest := asked(t, conn, other, "FLUSHALL")
+	if string(reply.Text) != "OK" || took < time.Second {
+		t.Errorf("%s within %v: not behind the sync", reply, took)
+	}
+	if longest > 500*time.Millisecond {
+		t.Errorf("INFO took %v", longest)
+	}
+	if reply := <-saved; string(reply.Text) != "OK" {
+		t.Errorf("SAVE was answered %s", reply)
+	}
+	server.Kill()
+	again := subject(t, directory, directives...)
+	defer again.Kill()
+	conn = again.Dial(t)
+	if reply := do(t, conn, "GET", "behind"); string(reply.Text) != "value" {
+		t.Errorf("a save behind FLUSHALL has %s", reply)
+	}
+	if keys := do(t, conn, "DBSIZE").Int(); keys != 1 {
+		t.Errorf("%d keys", keys)
+	}
+	// In a transaction the worker itself writes the file.
+	for _, words := range [][]string{{"MULTI"}, {"FLUSHALL"}, {"EXEC"}} {
+		do(t, conn, words...)
+	}
+	again.Kill()
+	last := subject(t, directory, directives...)
+	defer last.Kill()
+	if keys := do(t, last.Dial(t), "DBSIZE").Int(); keys != 0 {
+		t.Errorf("%d keys behind FLUSHALL in a transaction", keys)
+	}
+}
+
+// CONFIG SET appendonly no is answered once the log is durable and gets nothing more, and no worker
+// waits for that.
+func TestSwitchOff_ClosesTheLogBesideTheWorkers(t *testing.T) {
+	for _, policy := range []string{"everysec", "always"} {
+		directory := t.TempDir()
+		server := subject(t, directory, "--appendfsync", policy, "--worker-threads", "1")
+		defer server.Kill()
+		conn, other := server.Dial(t), server.Dial(t)
+		conn.Timeout, other.Timeout = time.Minute, time.Minute
+		do(t, conn, "DEBUG", "DISK-FAULT", "SLOW-SYNC")
+		do(t, conn, "SET", "before", "value")
+		reply, took, longest := asked(t, conn, other, "CONFIG", "SET", "appendonly", "no")
+		if string(reply.Text) != "OK" || took < time.Second {
+			t.Errorf("%s: %s within %v: not behind the sync", policy, reply, took)
+		}
+		if longest > 500*time.Millisecond {
+			t.Errorf("%s: INFO took %v", policy, longest)
+		}
+		do(t, conn, "FLUSHALL")
+		do(t, conn, "SET", "behind", "value")
+		server.Kill()
+		again := subject(t, directory)
+		defer again.Kill()
+		conn = again.Dial(t)
+		if reply := do(t, conn, "EXISTS", "before", "behind"); reply.Int() != 1 {
+			t.Errorf("%s: %s of both keys are in the log", policy, reply)
+		}
+		// A transaction goes on at once, and still nothing of what follows is in the log.
+		for _, words := range [][]string{
+			{"DEBUG", "DISK-FAULT", "SLOW-SYNC"}, {"MULTI"},
+			{"CONFIG", "SET", "appendonly", "no"}, {"FLUSHALL"}, {"EXEC"},
+		} {
+			do(t, conn, words...)
+		}
+		again.Kill()
+		last := subject(t, directory)
+		defer last.Kill()
+		if keys := do(t, last.Dial(t), "DBSIZE").Int(); keys != 1 {
+			t.Errorf("%s: %d keys behind a transaction", policy, keys)
+		}
+	}
+}

@@ -36,6 +36,21 @@ pub trait Saving: fmt::Debug + Send + Sync {
     /// As [`Saving::save`].
     fn save_nothing(&self, shared: &Shared, own_changes: u64) -> Result<(), SavingFailed>;
 
+    /// As [`Saving::save_nothing`], by a thread beside the workers: returns the number under which
+    /// its end is noted in [`Shared::snapshots`].
+    ///
+    /// # Errors
+    ///
+    /// [`SavingFailed`]: there is no such thread, or it is busy for long.
+    fn save_nothing_beside(&self, shared: &Shared, own_changes: u64) -> Result<u32, SavingFailed>;
+
+    /// True while the append-only file, which was switched off, is not closed yet: it may get
+    /// records, and some of it may not be durable.
+    fn is_log_closing(&self) -> bool;
+
+    /// Closes an append-only file that was switched off. Blocks on the disk.
+    fn close_log(&self);
+
     /// Leaves a cut to a thread that saves it beside the workers.
     ///
     /// # Errors
@@ -109,6 +124,16 @@ impl Saving for NoFiles {
     fn save_nothing(&self, _shared: &Shared, _own_changes: u64) -> Result<(), SavingFailed> {
         Err(SavingFailed)
     }
+
+    fn save_nothing_beside(&self, _: &Shared, _own_changes: u64) -> Result<u32, SavingFailed> {
+        Err(SavingFailed)
+    }
+
+    fn is_log_closing(&self) -> bool {
+        false
+    }
+
+    fn close_log(&self) {}
 
     fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed> {
         drop(cut);

@@ -242,6 +242,7 @@ impl Durability {
     /// The disk failed, or the directory is another server's.
     pub(crate) fn prepare_rewrite(&self, base: BaseForm) -> io::Result<Rewrite> {
         self.lock_directory().map_err(io::Error::other)?;
+        self.log.end_switch_off();
         self.log.prepare(self.is_wanted(), base)
     }
 
@@ -308,7 +309,8 @@ impl Durability {
         (growth >= percentage).then_some(growth)
     }
 
-    /// Switches the log on or off, if another configuration asks for it. Blocks on the disk.
+    /// Switches the log on or off, if another configuration asks for it. Threads beside the workers
+    /// do what waits for the disk.
     ///
     /// # Errors
     ///
@@ -329,7 +331,7 @@ impl Durability {
                 log::warn!("Killing the AOF rewrite (a thread here, not a child)");
             }
             shared.rewrites.unschedule();
-            self.log.switch_off();
+            self.log.begin_switch_off();
             self.send(Job::SwitchJournal);
             Ok(())
         }

@@ -64,6 +64,9 @@ struct State {
     has_log_cut: bool,
     /// Libraries of functions at the cut of the save at hand.
     libraries: Arc<Libraries>,
+    /// Empty files that were to be written beside the workers, and those that have been.
+    empty_begun: u32,
+    empty_ended: u32,
 }
 
 impl State {
@@ -72,6 +75,14 @@ impl State {
     fn unsaved(&self, changes: u64) -> u64 {
         let unsaved = changes.wrapping_sub(self.saved_changes).cast_signed();
         unsaved.max(0).cast_unsigned()
+    }
+
+    fn awaits_empty(&self) -> bool {
+        self.empty_begun != self.empty_ended
+    }
+
+    fn is_busy(&self) -> bool {
+        self.running.is_some() || self.awaits_empty()
     }
 }
 
@@ -154,7 +165,7 @@ impl Snapshots {
         is_background: bool,
     ) -> Result<(), AlreadySaving> {
         let mut state = self.state();
-        if state.running.is_some() {
+        if state.is_busy() {
             return Err(AlreadySaving);
         }
         state.running =
@@ -253,10 +264,39 @@ impl Snapshots {
         self.saved_keys.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// True if a save is under way.
+    /// True if a save is under way, or an empty file is to be written.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.state().running.is_some()
+        self.state().is_busy()
+    }
+
+    /// Notes that an empty file is to be written beside the workers, and returns its number. No
+    /// save begins before it is there: its file would be replaced.
+    pub fn begin_empty(&self) -> u32 {
+        let mut state = self.state();
+        state.empty_begun = state.empty_begun.wrapping_add(1);
+        state.empty_begun
+    }
+
+    /// The first empty file that was to be written is there, or has failed.
+    pub fn end_empty(&self) {
+        let mut state = self.state();
+        if state.awaits_empty() {
+            state.empty_ended = state.empty_ended.wrapping_add(1);
+        }
+    }
+
+    /// True if the empty file of that number is there, or has failed.
+    #[must_use]
+    pub(crate) fn has_ended_empty(&self, number: u32) -> bool {
+        // The numbers wrap; there are fewer than half of them at a time.
+        self.state().empty_ended.wrapping_sub(number).cast_signed() >= 0
+    }
+
+    /// True while an empty file is to be written.
+    #[must_use]
+    pub(crate) fn awaits_empty(&self) -> bool {
+        self.state().awaits_empty()
     }
 
     /// Asks the save at hand to end without a file; tells whether there is one. Waits while its
@@ -301,7 +341,7 @@ impl Snapshots {
         let now_s = now_us / 1_000_000;
         let waits = !state.figures.last_succeeded
             && now_s.saturating_sub(state.last_attempt_s) <= SAVE_RETRY_S;
-        if state.running.is_some() || waits {
+        if state.is_busy() || waits {
             return None;
         }
         let unsaved = state.unsaved(changes);
@@ -357,6 +397,20 @@ mod tests {
             answers.recv_timeout(PROMPT)
         });
         assert_eq!(put, Some(Ok((Some(1), true))));
+    }
+
+    #[test]
+    fn no_save_begins_before_an_empty_file_is_there() {
+        let snapshots = Snapshots::new(0);
+        let begin = || snapshots.begin(0, (0, Arc::default()), false);
+        let numbers = [snapshots.begin_empty(), snapshots.begin_empty()];
+        assert!(snapshots.is_running() && begin().is_err());
+        snapshots.end_empty();
+        assert_eq!(numbers.map(|number| snapshots.has_ended_empty(number)), [true, false]);
+        assert!(snapshots.awaits_empty() && begin().is_err());
+        snapshots.end_empty();
+        assert!(snapshots.has_ended_empty(numbers[1]) && !snapshots.is_running());
+        assert_eq!(begin(), Ok(()));
     }
 
     #[test]

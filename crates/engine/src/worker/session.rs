@@ -170,6 +170,10 @@ pub struct Session {
     slot_waits: u32,
     /// Position to which the present command has walked, when it had to wait in the midst of it.
     pub(crate) walk: Option<Box<KeysWalk>>,
+    /// Number of the empty file that the present command waits for: see
+    /// [`Session::take_awaited_empty`].
+    awaited_empty: u32,
+    awaits_empty: bool,
 }
 
 impl Session {
@@ -210,6 +214,8 @@ impl Session {
             gate_attempts: 0,
             slot_waits: 0,
             walk: None,
+            awaited_empty: 0,
+            awaits_empty: false,
         };
         session.resolve_user(users);
         session
@@ -350,6 +356,18 @@ impl Session {
     pub(crate) fn slot_waits(&self) -> u32 {
         // As `gate_attempts`.
         if self.lock_attempts == 0 { 0 } else { self.slot_waits }
+    }
+
+    /// The present command has flushed all keys and waits for an empty file.
+    pub(crate) fn await_empty(&mut self, number: u32) {
+        (self.awaited_empty, self.awaits_empty) = (number, true);
+    }
+
+    /// Number of the empty file that the present command waited for, if it has.
+    pub(crate) fn take_awaited_empty(&mut self) -> Option<u32> {
+        // As `gate_attempts`: one that waited may have been refused since.
+        let awaits = std::mem::take(&mut self.awaits_empty) && self.lock_attempts > 0;
+        awaits.then_some(self.awaited_empty)
     }
 
     /// The present command has to wait for what is at a place.

@@ -119,13 +119,17 @@ pub struct AppendOnlyFile {
     durable_needs: Box<[Need]>,
     wakes: Vec<WakeWorker>,
     is_syncing: AtomicBool,
+    /// True while it is being switched off.
+    pub(super) is_closing: AtomicBool,
+    /// Locked by the thread that switches it off.
+    pub(super) closing: Mutex<()>,
     delayed_sync_count: AtomicU64,
-    requests: Mutex<Requests>,
+    pub(super) requests: Mutex<Requests>,
     /// Told when a write is wanted, or the log is stopped. Waited for by the log's thread alone:
     /// under `always` it is woken for each group.
     requested: Condvar,
-    /// Told when the log is stopped.
-    stopped: Condvar,
+    /// Told when the log is stopped or to be switched off. Waited for by the thread that syncs.
+    pub(super) stopped: Condvar,
     /// The failure of the last write or sync, if it failed.
     failure: Mutex<Option<WriteFailure>>,
     has_failed: AtomicBool,
@@ -139,8 +143,9 @@ struct Need(AtomicU64);
 
 /// Requests to the threads of the log.
 #[derive(Debug, Default)]
-struct Requests {
+pub(super) struct Requests {
     is_write_wanted: bool,
+    pub(super) is_close_wanted: bool,
     is_stopped: bool,
 }
 
@@ -189,6 +194,8 @@ impl AppendOnlyFile {
             durable_needs: wakes.iter().map(|_| Need::default()).collect(),
             wakes,
             is_syncing: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            closing: Mutex::default(),
             delayed_sync_count: AtomicU64::new(0),
             requests: Mutex::new(Requests::default()),
             requested: Condvar::new(),
@@ -533,6 +540,15 @@ impl AppendOnlyFile {
         }
     }
 
+    /// The log is off: a failure of it is no reason to refuse writes any more.
+    pub(super) fn forget_failure(&self) {
+        let mut present = lock(&self.failure);
+        if present.take().is_some() {
+            self.has_failed.store(false, Ordering::Relaxed);
+            (self.on_failure)(None);
+        }
+    }
+
     /// True if the log needs a base before anything more is durable for certain.
     #[must_use]
     pub fn awaits_base(&self) -> bool {
@@ -655,15 +671,19 @@ impl AppendOnlyFile {
         loop {
             let requests = lock(&self.requests);
             let wait = Duration::from_millis(SYNC_MS);
-            let (requests, _) = self
+            let idle = |requests: &mut Requests| !requests.is_stopped && !requests.is_close_wanted;
+            let (mut requests, _) = self
                 .stopped
-                .wait_timeout_while(requests, wait, |requests| !requests.is_stopped)
+                .wait_timeout_while(requests, wait, idle)
                 .unwrap_or_else(PoisonError::into_inner);
             if requests.is_stopped {
                 return;
             }
+            let is_close_wanted = std::mem::take(&mut requests.is_close_wanted);
             drop(requests);
-            if self.policy() == FsyncPolicy::EverySecond && !is_left() {
+            if is_close_wanted {
+                self.end_switch_off();
+            } else if self.policy() == FsyncPolicy::EverySecond && !is_left() {
                 self.sync();
             }
         }

@@ -21,6 +21,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidemill_journal::Merged;
 
@@ -83,9 +84,16 @@ impl AppendOnlyFile {
     pub fn prepare(&self, switches_on: bool, base: BaseForm) -> io::Result<Rewrite> {
         let before = self.state();
         let directory = self.names.directory();
-        if before == LogState::Off {
-            self.disk.create_directory(&directory)?;
+        // One that was moved away or removed is made again, as in Valkey: what is appended goes to
+        // a file that no start would find, and a new base has all of it.
+        if before == LogState::Off || self.disk.list(&directory).is_err() {
+            let made = self.disk.create_directory(&directory);
+            made.map_err(|error| {
+                other(format_args!("directory {}: {error}", directory.display()))
+            })?;
             self.disk.sync_directory(&self.names.root)?;
+        }
+        if before == LogState::Off {
             let manifest = read_manifest(&*self.disk, &self.names);
             *lock(&self.manifest) =
                 manifest.map_err(|error: LoadError| other(error))?.unwrap_or_default();
@@ -245,6 +253,31 @@ impl AppendOnlyFile {
         let _ = self.disk.unlink(&self.temporary_base());
     }
 
+    /// Lets the thread that syncs switch the log off, which takes as long as syncs do; nothing new
+    /// is refused or answered otherwise before that.
+    pub fn begin_switch_off(&self) {
+        // Release: pairs with the Acquire in `is_closing`.
+        self.is_closing.store(true, Ordering::Release);
+        lock(&self.requests).is_close_wanted = true;
+        self.stopped.notify_one();
+    }
+
+    /// True between [`begin_switch_off`](Self::begin_switch_off) and the end of it.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// Switches the log off if that was begun and is not done yet. Blocks on the disk.
+    pub fn end_switch_off(&self) {
+        let _one = lock(&self.closing);
+        if self.is_closing() {
+            self.switch_off();
+            // Release: who sees it sees the log switched off.
+            self.is_closing.store(false, Ordering::Release);
+        }
+    }
+
     /// Switches the log off: what the journal has is written and durable then. Blocks on the disk.
     pub fn switch_off(&self) {
         self.note_switched_off();
@@ -252,6 +285,7 @@ impl AppendOnlyFile {
         let _merge = self.journal.merge();
         *lock(&self.cut) = None;
         self.set_state(LogState::Off);
+        self.forget_failure();
     }
 
     /// Keeps files of the past or not, for tests. Blocks on the disk if there are some.

@@ -27,6 +27,8 @@ use crate::limits::SAVE_POINT_POLL;
 pub(crate) enum Job {
     /// Saves a cut.
     Save(Cut),
+    /// Saves an empty keyspace, which lacks no change of these: keys were flushed.
+    SaveNothing(u64),
     /// Loads all data, for a session that waits.
     Reload(LoadSource),
     /// Writes a base of the log, in this form.
@@ -81,6 +83,7 @@ impl<F: Flavour> SaveThread<F> {
         loop {
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
+                Ok(Job::SaveNothing(changes)) => self.save_nothing(changes),
                 Ok(Job::Reload(source)) => self.reload(source),
                 Ok(Job::Rewrite(base)) => self.rewrite(base),
                 Ok(Job::SwitchJournal) => self.switch_journal(),
@@ -97,6 +100,13 @@ impl<F: Flavour> SaveThread<F> {
             Err(SnapshotError::Cancelled) => {}
             Err(_) => log::error!("Background saving error"),
         }
+    }
+
+    fn save_nothing(&mut self, changes: u64) {
+        let SaveThread { file, shared, member, .. } = self;
+        // The file of a flush that fails is no reason not to answer it; the log has the error.
+        let _ = member.offline(|| file.save_empty(shared, changes));
+        shared.snapshots.end_empty();
     }
 
     fn reload(&mut self, source: LoadSource) {

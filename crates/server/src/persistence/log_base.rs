@@ -117,6 +117,7 @@ impl<F: Flavour> SaveThread<F> {
     /// Lets the journal be told of changes as long as the log is written.
     pub(super) fn switch_journal(&mut self) {
         let SaveThread { log, shared, member, .. } = self;
+        member.offline(|| log.log().end_switch_off());
         let seat = Rc::clone(member.seat());
         let token = take_token(shared, &seat, member);
         let gate = close_gate(shared, &seat, member);

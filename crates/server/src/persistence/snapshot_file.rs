@@ -45,6 +45,8 @@ pub(crate) struct SnapshotFile {
     to_thread: Mutex<Option<Sender<Job>>>,
     /// The append-only file beside it.
     log: Arc<Durability>,
+    /// Locked while an empty file is written, by a worker or the thread.
+    emptying: Mutex<()>,
 }
 
 /// Reason why data was not saved before the end of the server, which goes on then.
@@ -84,6 +86,7 @@ impl SnapshotFile {
             lock: Mutex::default(),
             to_thread: Mutex::default(),
             log: Arc::clone(log),
+            emptying: Mutex::default(),
         };
         if is_written {
             file.lock()?;
@@ -178,6 +181,29 @@ impl SnapshotFile {
         }
         shared.end_save(saved.is_ok());
         saved.map(drop)
+    }
+
+    /// Saves an empty keyspace, which lacks no change of these. Blocks until the file is durable.
+    pub(super) fn save_empty(&self, shared: &Shared, changes: u64) -> Result<(), SavingFailed> {
+        let _one = locked(&self.emptying);
+        let rules = self.rules(shared, Purpose::Save);
+        let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
+        let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, shared, &rules));
+        match saved {
+            Ok(()) => {
+                shared.snapshots.note_saved(shared.clock.unix_us(), changes);
+                Ok(())
+            }
+            Err(error) => {
+                self.warn(&error);
+                Err(SavingFailed)
+            }
+        }
+    }
+
+    /// Leaves work to the thread; false if there is none.
+    fn send(&self, job: Job) -> bool {
+        locked(&self.to_thread).as_ref().is_some_and(|sender| sender.send(job).is_ok())
     }
 
     fn warn(&self, error: &SnapshotError) {
@@ -405,28 +431,32 @@ impl Saving for SnapshotFile {
     }
 
     fn save_nothing(&self, shared: &Shared, own_changes: u64) -> Result<(), SavingFailed> {
-        let rules = self.rules(shared, Purpose::Save);
-        let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
-        let changes = shared.changes().wrapping_add(own_changes);
-        let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, shared, &rules));
-        match saved {
-            Ok(()) => {
-                shared.snapshots.note_saved(shared.clock.unix_us(), changes);
-                Ok(())
-            }
-            Err(error) => {
-                self.warn(&error);
-                Err(SavingFailed)
-            }
+        self.save_empty(shared, shared.changes().wrapping_add(own_changes))
+    }
+
+    fn save_nothing_beside(&self, shared: &Shared, own_changes: u64) -> Result<u32, SavingFailed> {
+        // A base of the log takes as long as all data does.
+        if shared.rewrites.is_running() {
+            return Err(SavingFailed);
         }
+        let number = shared.snapshots.begin_empty();
+        if self.send(Job::SaveNothing(shared.changes().wrapping_add(own_changes))) {
+            return Ok(number);
+        }
+        shared.snapshots.end_empty();
+        Err(SavingFailed)
+    }
+
+    fn is_log_closing(&self) -> bool {
+        self.log.log().is_closing()
+    }
+
+    fn close_log(&self) {
+        self.log.log().end_switch_off();
     }
 
     fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed> {
-        let sent = match &*locked(&self.to_thread) {
-            Some(sender) => sender.send(Job::Save(cut)).is_ok(),
-            None => false,
-        };
-        if !sent {
+        if !self.send(Job::Save(cut)) {
             shared.end_save(false);
             return Err(SavingFailed);
         }
@@ -459,8 +489,6 @@ impl Saving for SnapshotFile {
     }
 
     fn load_in_background(&self, source: LoadSource) -> Result<(), SavingFailed> {
-        let thread = locked(&self.to_thread);
-        let sent = thread.as_ref().is_some_and(|sender| sender.send(Job::Reload(source)).is_ok());
-        if sent { Ok(()) } else { Err(SavingFailed) }
+        if self.send(Job::Reload(source)) { Ok(()) } else { Err(SavingFailed) }
     }
 }

@@ -1,5 +1,6 @@
 //! Changes of whole databases, with all other workers stopped.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use tidemill_resp::number::parse_integer;
@@ -8,13 +9,14 @@ use tidemill_store::gate::ClosedGate;
 
 use crate::access::expiry::SlotJudge;
 use crate::access::options::is;
-use crate::access::outcome::Outcome;
+use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
 use crate::admin::alone::alone;
 use crate::error::CommandError;
 use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
 use crate::shared::Shared;
+use crate::slots::parking::WaitTarget;
 use crate::slots::registry::{Replaced, SlotRegistry};
 
 fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
@@ -28,21 +30,43 @@ fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
 
 pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let database = cx.session.database;
-    flush(cx, |_| database..database + 1, |_, _| {})
+    flush(cx, |_| database..database + 1, |_, _| {})?;
+    cx.reply.ok();
+    Ok(())
 }
 
 pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    flush(cx, |shared| 0..shared.keyspace.databases_end(), save_nothing)
+    let mut awaited = cx.session.take_awaited_empty();
+    if awaited.is_none() {
+        let may_wait = cx.alone.is_none() && !cx.in_transaction && !cx.shared.loading.is_running();
+        let number = Cell::new(None);
+        let save = |shared: &Shared, changes| number.set(save_nothing(shared, changes, may_wait));
+        flush(cx, |shared| 0..shared.keyspace.databases_end(), save)?;
+        awaited = number.get();
+    }
+    if let Some(number) = awaited.filter(|&number| !cx.shared.snapshots.has_ended_empty(number)) {
+        cx.session.await_empty(number);
+        return Err(Stop::wait(WaitTarget::Gate));
+    }
+    cx.reply.ok();
+    Ok(())
 }
 
 /// Flushed keys must not come back: a save that is under way is given up, and where there are
 /// save points the file has nothing from now on. A file that cannot be written is no reason not to
-/// flush, as in Valkey.
-fn save_nothing(shared: &Shared, own_changes: u64) {
+/// flush, as in Valkey. With `may_wait` it may be written beside the workers: returns its number
+/// then, which the reply has to wait for.
+fn save_nothing(shared: &Shared, own_changes: u64, may_wait: bool) -> Option<u32> {
     shared.snapshots.cancel();
-    if !shared.settings().save_points.is_empty() {
-        let _ = shared.host.saving().save_nothing(shared, own_changes);
+    if shared.settings().save_points.is_empty() {
+        return None;
     }
+    let saving = shared.host.saving();
+    if may_wait && let Ok(number) = saving.save_nothing_beside(shared, own_changes) {
+        return Some(number);
+    }
+    let _ = saving.save_nothing(shared, own_changes);
+    None
 }
 
 /// Empties databases, which are asked for when all others are stopped.
@@ -74,7 +98,6 @@ fn flush(
     if !is_lazy && !detached.is_empty() && cx.alone.is_none() {
         free_now(cx);
     }
-    cx.reply.ok();
     Ok(())
 }
 

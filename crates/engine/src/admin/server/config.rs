@@ -1,9 +1,10 @@
 //! `CONFIG`.
 
 use crate::access::options::is;
-use crate::access::outcome::Outcome;
+use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
+use crate::slots::parking::WaitTarget;
 
 pub(super) fn get(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let patterns: Vec<&[u8]> = cx.args.iter().skip(2).collect();
@@ -37,7 +38,25 @@ pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     // Requests behind this one in the same turn run under the new settings.
     cx.worker.refresh_settings(cx.shared);
     cx.session.refresh_user(&cx.shared.users);
+    if changes.iter().any(|(name, _)| is(name, "appendonly")) {
+        await_closed_log(cx)?;
+    }
     cx.reply.ok();
+    Ok(())
+}
+
+/// Waits until a log that was switched off has everything durably and gets nothing more, without
+/// keeping the worker from others: the command is executed anew, which changes nothing then. What
+/// follows in a transaction is executed at once, so the worker waits there.
+fn await_closed_log(cx: &SessionCx<'_, '_>) -> Outcome {
+    let saving = cx.shared.host.saving();
+    if !saving.is_log_closing() {
+        return Ok(());
+    }
+    if !cx.in_transaction {
+        return Err(Stop::wait(WaitTarget::Gate));
+    }
+    saving.close_log();
     Ok(())
 }
 

@@ -54,8 +54,9 @@ pub(super) fn begin(
 
 /// Only one cut of the data is written at a time: a rewrite of the log is begun anew later.
 pub(super) fn give_way_to_save(cx: &SessionCx<'_, '_>) -> Outcome {
-    if cx.shared.snapshots.is_running() {
-        return Err(IN_PROGRESS.into());
+    let snapshots = &cx.shared.snapshots;
+    if snapshots.is_running() {
+        return wait_or(snapshots.awaits_empty() && !cx.in_transaction, IN_PROGRESS);
     }
     match cx.shared.rewrites.put_off() && !cx.in_transaction {
         // Its thread notices soon.
@@ -104,7 +105,8 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
         _ => return Err(CommandError::Syntax.into()),
     }
     if snapshots.is_running() {
-        return wait_or(snapshots.is_cancelled() && !cx.in_transaction, IN_PROGRESS);
+        let ends_soon = snapshots.is_cancelled() || snapshots.awaits_empty();
+        return wait_or(ends_soon && !cx.in_transaction, IN_PROGRESS);
     }
     let is_rewriting = cx.shared.rewrites.is_running();
     if is_rewriting && !cx.in_transaction && cx.args.len() == 1 {

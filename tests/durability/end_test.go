@@ -211,7 +211,8 @@ func asked(
 }
 
 // FLUSHALL with save points is answered once the file without keys is durable, and no worker waits
-// for that; a save that is asked for meanwhile comes behind it.
+// for that; a save that is asked for meanwhile comes behind it. That one is BGSAVE: SAVE keeps all
+// waiting by what it is, and may begin before the reply of FLUSHALL has left.
 func TestFlushAll_SavesBesideTheWorkers(t *testing.T) {
 	directory := t.TempDir()
 	directives := []string{"--appendonly", "no", "--save", "3600 1", "--worker-threads", "1"}
@@ -228,7 +229,7 @@ func TestFlushAll_SavesBesideTheWorkers(t *testing.T) {
 	go func() {
 		time.Sleep(300 * time.Millisecond)
 		_, _ = saver.Do("SET", "behind", "value")
-		reply, _ := saver.Do("SAVE")
+		reply, _ := saver.Do("BGSAVE")
 		saved <- reply
 	}()
 	reply, took, longest := asked(t, conn, other, "FLUSHALL")
@@ -238,9 +239,12 @@ func TestFlushAll_SavesBesideTheWorkers(t *testing.T) {
 	if longest > 500*time.Millisecond {
 		t.Errorf("INFO took %v", longest)
 	}
-	if reply := <-saved; string(reply.Text) != "OK" {
-		t.Errorf("SAVE was answered %s", reply)
+	if reply := <-saved; string(reply.Text) != "Background saving started" {
+		t.Errorf("BGSAVE was answered %s", reply)
 	}
+	await(t, "the save is over", func() bool {
+		return info(t, conn, "rdb_bgsave_in_progress") == "0"
+	})
 	server.Kill()
 	again := subject(t, directory, directives...)
 	defer again.Kill()
@@ -256,10 +260,207 @@ func TestFlushAll_SavesBesideTheWorkers(t *testing.T) {
 		do(t, conn, words...)
 	}
 	again.Kill()
-	last := subject(t, directory, directives...)
-	defer last.Kill()
-	if keys := do(t, last.Dial(t), "DBSIZE").Int(); keys != 0 {
-		t.Errorf("%d keys behind FLUSHALL in a transaction", keys)
+	expectKeys(t, directory, 0, directives...)
+}
+
+// expectKeys starts a server and counts the keys that it finds.
+func expectKeys(t *testing.T, directory string, want int, directives ...string) {
+	t.Helper()
+	server := subject(t, directory, directives...)
+	defer server.Kill()
+	if keys := int(do(t, server.Dial(t), "DBSIZE").Int()); keys != want {
+		t.Errorf("%d keys behind a restart, not %d", keys, want)
+	}
+}
+
+// spanBackground begins a save or a rewrite that lasts until it is given up or the delay of each
+// key is taken away.
+func spanBackground(t *testing.T, conn *wire.Conn, command, field string) {
+	t.Helper()
+	for index := range 20 {
+		do(t, conn, "SET", "key:"+strconv.Itoa(index), "value")
+	}
+	do(t, conn, "CONFIG", "SET", "rdb-key-save-delay", "10000000")
+	do(t, conn, command)
+	await(t, command+" is under way", func() bool { return info(t, conn, field) == "1" })
+}
+
+// Several clients flush at the same time, beside a save, which is given up, or beside a rewrite of
+// the log, which goes on: each is answered behind an empty file, of which one answers several,
+// and no worker waits.
+func TestFlushAll_BesideASaveARewriteAndOthers(t *testing.T) {
+	for command, field := range map[string]string{
+		"BGSAVE": "rdb_bgsave_in_progress", "BGREWRITEAOF": "aof_rewrite_in_progress",
+	} {
+		directory := t.TempDir()
+		directives := []string{"--appendonly", "no", "--save", "3600 1", "--worker-threads", "2"}
+		server := subject(t, directory, directives...)
+		defer server.Kill()
+		conn, other := server.Dial(t), server.Dial(t)
+		conn.Timeout, other.Timeout = time.Minute, time.Minute
+		spanBackground(t, conn, command, field)
+		do(t, conn, "DEBUG", "DISK-FAULT", "SLOW-SYNC")
+		const flushers = 8
+		flushed := make(chan string, flushers)
+		for range flushers {
+			flusher := server.Dial(t)
+			flusher.Timeout = time.Minute
+			go func() {
+				time.Sleep(200 * time.Millisecond)
+				reply, err := flusher.Do("FLUSHALL")
+				if err != nil {
+					flushed <- err.Error()
+				} else {
+					flushed <- string(reply.Text)
+				}
+			}()
+		}
+		begun := time.Now()
+		reply, took, longest := asked(t, conn, other, "FLUSHALL")
+		if string(reply.Text) != "OK" || took < time.Second {
+			t.Errorf("%s: %s within %v: not behind the sync", command, reply, took)
+		}
+		for range flushers {
+			if text := <-flushed; text != "OK" {
+				t.Errorf("%s: FLUSHALL was answered %s", command, text)
+			}
+		}
+		// Two syncs for each of two files.
+		if took := time.Since(begun); took > 8*time.Second {
+			t.Errorf("%s: all flushes took %v", command, took)
+		}
+		if longest > 500*time.Millisecond {
+			t.Errorf("%s: INFO took %v", command, longest)
+		}
+		goesOn := command == "BGREWRITEAOF"
+		if isRunning := info(t, conn, field) == "1"; isRunning != goesOn {
+			t.Errorf("%s: under way is %v", command, isRunning)
+		}
+		if status := info(t, conn, "rdb_last_bgsave_status"); status != "ok" {
+			t.Errorf("%s: the status of saves is %s", command, status)
+		}
+		if unsaved := info(t, conn, "rdb_changes_since_last_save"); unsaved != "0" {
+			t.Errorf("%s: %s unsaved changes", command, unsaved)
+		}
+		server.Kill()
+		expectKeys(t, directory, 0, directives...)
+	}
+}
+
+// An end that is asked for while the file of a flush is written comes behind it, with and without a
+// save, by a client and by a signal.
+func TestFlushAll_IsFinishedBeforeTheEnd(t *testing.T) {
+	ends := map[string]func(*instance.Server, *wire.Conn){
+		"SHUTDOWN": func(_ *instance.Server, conn *wire.Conn) { _, _ = conn.Do("SHUTDOWN") },
+		"SHUTDOWN NOSAVE": func(_ *instance.Server, conn *wire.Conn) {
+			_, _ = conn.Do("SHUTDOWN", "NOSAVE")
+		},
+		"SIGTERM": func(server *instance.Server, _ *wire.Conn) {
+			sendSignal(t, server, syscall.SIGTERM)
+		},
+	}
+	for name, end := range ends {
+		directory := t.TempDir()
+		directives := []string{"--appendonly", "no", "--save", "3600 1", "--worker-threads", "2"}
+		server := subject(t, directory, directives...)
+		defer server.Kill()
+		conn, other := server.Dial(t), server.Dial(t)
+		conn.Timeout, other.Timeout = time.Minute, time.Minute
+		do(t, conn, "SET", "key", "value")
+		do(t, conn, "SAVE")
+		do(t, conn, "DEBUG", "DISK-FAULT", "SLOW-SYNC")
+		flush := wire.AppendCommand(nil, wire.Arguments("FLUSHALL")...)
+		if err := conn.SendRaw(flush); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the keys are gone", func() bool { return do(t, other, "DBSIZE").Int() == 0 })
+		end(server, other)
+		await(t, name+" ends the server", func() bool { return !server.Running() })
+		if names, _ := filepath.Glob(filepath.Join(directory, "temp-*")); len(names) > 0 {
+			t.Errorf("%s left %v", name, names)
+		}
+		expectKeys(t, directory, 0, directives...)
+	}
+}
+
+// A flush whose file cannot be written is answered like any other and refuses no write, as in
+// Valkey; its changes count as unsaved, and a save behind the fault has them.
+func TestFlushAll_WhoseFileFails(t *testing.T) {
+	directory := t.TempDir()
+	directives := []string{"--appendonly", "no", "--save", "3600 1"}
+	server := subject(t, directory, directives...)
+	defer server.Kill()
+	conn := server.Dial(t)
+	do(t, conn, "SET", "key", "value")
+	do(t, conn, "SAVE")
+	do(t, conn, "DEBUG", "DISK-FAULT", "WRITE")
+	if reply := do(t, conn, "FLUSHALL"); string(reply.Text) != "OK" {
+		t.Errorf("FLUSHALL was answered %s", reply)
+	}
+	if reply := do(t, conn, "SET", "key", "value"); string(reply.Text) != "OK" {
+		t.Errorf("SET was answered %s", reply)
+	}
+	if !strings.Contains(server.Log(), "Write error saving DB") {
+		t.Error("the log says nothing")
+	}
+	if unsaved := info(t, conn, "rdb_changes_since_last_save"); unsaved != "2" {
+		t.Errorf("%s unsaved changes", unsaved)
+	}
+	// A save that fails refuses writes, flushes too, until one succeeds.
+	if status := saveInBackground(t, conn); status != "err" {
+		t.Error(status)
+	}
+	if reply := do(t, conn, "FLUSHALL"); firstWord(reply) != "MISCONF" {
+		t.Errorf("behind a save that failed FLUSHALL was answered %s", reply)
+	}
+	do(t, conn, "DEBUG", "DISK-FAULT", "NONE")
+	if status := saveInBackground(t, conn); status != "ok" {
+		t.Error(status)
+	}
+	if reply := do(t, conn, "FLUSHALL"); string(reply.Text) != "OK" {
+		t.Errorf("behind the fault FLUSHALL was answered %s", reply)
+	}
+	server.Kill()
+	expectKeys(t, directory, 0, directives...)
+}
+
+// One client switches the log off, another on while it ends: both are answered, neither does it a
+// second time, and the log is on.
+func TestSwitchOff_BesideAClientThatSwitchesOn(t *testing.T) {
+	for range 5 {
+		directory := t.TempDir()
+		server := subject(t, directory, "--worker-threads", "2")
+		defer server.Kill()
+		conn, other := server.Dial(t), server.Dial(t)
+		conn.Timeout, other.Timeout = time.Minute, time.Minute
+		do(t, conn, "DEBUG", "DISK-FAULT", "SLOW-SYNC")
+		do(t, conn, "SET", "before", "value")
+		off := wire.AppendCommand(nil, wire.Arguments("CONFIG", "SET", "appendonly", "no")...)
+		if err := conn.SendRaw(off); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the log is off", func() bool { return info(t, other, "aof_enabled") == "0" })
+		if reply := do(t, other, "CONFIG", "SET", "appendonly", "yes"); string(reply.Text) != "OK" {
+			t.Errorf("on: %s", reply)
+		}
+		if reply, err := conn.Receive(); err != nil || string(reply.Text) != "OK" {
+			t.Errorf("off: %s, %v", reply, err)
+		}
+		do(t, conn, "DEBUG", "DISK-FAULT", "NONE")
+		await(t, "the log has its base", func() bool {
+			return info(t, other, "aof_rewrite_in_progress") == "0" &&
+				info(t, other, "aof_rewrite_scheduled") == "0"
+		})
+		if enabled := info(t, other, "aof_enabled"); enabled != "1" {
+			t.Fatalf("aof_enabled:%s, and the last one switched it on", enabled)
+		}
+		const begun = "Background append only file rewriting started"
+		if count := strings.Count(server.Log(), begun); count != 1 {
+			t.Errorf("%d rewrites for one switch", count)
+		}
+		do(t, conn, "SET", "behind", "value")
+		server.Kill()
+		expectKeys(t, directory, 2)
 	}
 }
 

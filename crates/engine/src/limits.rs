@@ -93,6 +93,10 @@ pub const PINNED_GARBAGE_BYTES_MAX: usize = 64 << 20;
 /// Microseconds after which a session tries again to close the gate.
 pub const GATE_RETRY_US: u64 = 500;
 
+/// Number of times [`GATE_RETRY_US`] that a save gives way to the files of flushes; then it writes
+/// what is left of them itself. Ten seconds.
+pub const EMPTY_FILE_WAITS_MAX: u32 = 20_000;
+
 /// Longest reply, in bytes, that is copied into the output; longer strings leave by reference.
 pub const COPIED_REPLY_BYTES_MAX: usize = 16 * 1024;
 

@@ -28,21 +28,16 @@ pub trait Saving: fmt::Debug + Send + Sync {
         heap: &Heap,
     ) -> Result<(), SavingFailed>;
 
-    /// As [`Saving::save`], of no data at all, behind `own_changes` of a command that are not
-    /// counted yet.
-    ///
-    /// # Errors
-    ///
-    /// As [`Saving::save`].
-    fn save_nothing(&self, shared: &Shared, own_changes: u64) -> Result<(), SavingFailed>;
+    /// Writes the empty file that was begun under this number, in the place of the last snapshot.
+    /// Blocks until it is durable, or has failed: its end is noted, and the log has the reason.
+    fn save_nothing(&self, shared: &Shared, number: u32);
 
-    /// As [`Saving::save_nothing`], by a thread beside the workers: returns the number under which
-    /// its end is noted in [`Shared::snapshots`].
+    /// Lets a thread beside the workers write the empty file that was begun, and end it.
     ///
     /// # Errors
     ///
-    /// [`SavingFailed`]: there is no such thread, or it is busy for long.
-    fn save_nothing_beside(&self, shared: &Shared, own_changes: u64) -> Result<u32, SavingFailed>;
+    /// [`SavingFailed`]: there is no thread to be had.
+    fn save_nothing_beside(&self, shared: &Shared) -> Result<(), SavingFailed>;
 
     /// True while the append-only file, which was switched off, is not closed yet: it may get
     /// records, and some of it may not be durable.
@@ -121,11 +116,11 @@ impl Saving for NoFiles {
         Err(SavingFailed)
     }
 
-    fn save_nothing(&self, _shared: &Shared, _own_changes: u64) -> Result<(), SavingFailed> {
-        Err(SavingFailed)
+    fn save_nothing(&self, shared: &Shared, number: u32) {
+        shared.snapshots.end_empty(number);
     }
 
-    fn save_nothing_beside(&self, _: &Shared, _own_changes: u64) -> Result<u32, SavingFailed> {
+    fn save_nothing_beside(&self, _: &Shared) -> Result<(), SavingFailed> {
         Err(SavingFailed)
     }
 

@@ -29,7 +29,7 @@ use crate::test_delay::delay;
 pub use access::{Alone, Beside, CutAccess};
 pub use commands::CommandsOutput;
 pub use output::FileOutput;
-pub use save::{SaveRules, save, save_nothing, temporary};
+pub use save::{SaveRules, save, save_nothing, temporary, temporary_empty};
 
 /// Reason why a snapshot was not written.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 
 pub mod clients;
 mod defrag;
+mod empty_file;
 mod error_counts;
 mod host;
 mod lazy_free;
@@ -20,6 +21,7 @@ pub mod tracking;
 mod write_refusal;
 
 pub use defrag::DefragEffort;
+pub use empty_file::EmptyFile;
 pub use host::{AllocatorMemory, AppendOnlyFacts, DiskFault, Host, LogPosition};
 pub use lazy_free::PendingFrees;
 pub use loading::{Loading, LoadingFigures};

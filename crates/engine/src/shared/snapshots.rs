@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::empty_file::{EmptyFile, EmptyFiles};
 use crate::limits::SAVE_RETRY_S;
 use crate::script::Snapshot as Libraries;
 use crate::settings::SavePoint;
@@ -64,9 +65,7 @@ struct State {
     has_log_cut: bool,
     /// Libraries of functions at the cut of the save at hand.
     libraries: Arc<Libraries>,
-    /// Empty files that were to be written beside the workers, and those that have been.
-    empty_begun: u32,
-    empty_ended: u32,
+    empty_files: EmptyFiles,
 }
 
 impl State {
@@ -77,12 +76,8 @@ impl State {
         unsaved.max(0).cast_unsigned()
     }
 
-    fn awaits_empty(&self) -> bool {
-        self.empty_begun != self.empty_ended
-    }
-
     fn is_busy(&self) -> bool {
-        self.running.is_some() || self.awaits_empty()
+        self.running.is_some() || self.empty_files.is_one_awaited()
     }
 }
 
@@ -264,39 +259,56 @@ impl Snapshots {
         self.saved_keys.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// True if a save is under way, or an empty file is to be written.
+    /// True if a save of a cut is under way.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.state().is_busy()
+        self.state().running.is_some()
     }
 
-    /// Notes that an empty file is to be written beside the workers, and returns its number. No
-    /// save begins before it is there: its file would be replaced.
-    pub fn begin_empty(&self) -> u32 {
-        let mut state = self.state();
-        state.empty_begun = state.empty_begun.wrapping_add(1);
-        state.empty_begun
+    /// Notes that an empty file is to be written, in which these changes are and these libraries,
+    /// and returns its number. No save begins before it is there: its file would be replaced.
+    pub(super) fn begin_empty(&self, changes: u64, libraries: Arc<Libraries>) -> u32 {
+        self.state().empty_files.begin(changes, libraries)
     }
 
-    /// The first empty file that was to be written is there, or has failed.
-    pub fn end_empty(&self) {
-        let mut state = self.state();
-        if state.awaits_empty() {
-            state.empty_ended = state.empty_ended.wrapping_add(1);
-        }
+    /// Makes the caller the one that has to see to a thread which writes empty files; false if
+    /// there is one.
+    pub fn claim_empty_thread(&self) -> bool {
+        self.state().empty_files.claim_thread()
+    }
+
+    /// There is no such thread after all.
+    pub fn give_up_empty_thread(&self) {
+        self.state().empty_files.give_up_thread();
+    }
+
+    /// The empty file that the thread has to write next. If there is none, the thread has to end:
+    /// the next file is another one's.
+    pub fn next_empty(&self) -> Option<EmptyFile> {
+        self.state().empty_files.next_of_thread()
+    }
+
+    /// The latest empty file, unless the one of that number is there or has failed.
+    #[must_use]
+    pub fn awaited_empty(&self, number: u32) -> Option<EmptyFile> {
+        self.state().empty_files.awaited(number)
+    }
+
+    /// The empty file of that number, and all before it, are there or have failed.
+    pub fn end_empty(&self, number: u32) {
+        self.state().empty_files.end(number);
     }
 
     /// True if the empty file of that number is there, or has failed.
     #[must_use]
     pub(crate) fn has_ended_empty(&self, number: u32) -> bool {
-        // The numbers wrap; there are fewer than half of them at a time.
-        self.state().empty_ended.wrapping_sub(number).cast_signed() >= 0
+        self.state().empty_files.has_ended(number)
     }
 
-    /// True while an empty file is to be written.
+    /// Number of the latest empty file that is to be written, if one is.
     #[must_use]
-    pub(crate) fn awaits_empty(&self) -> bool {
-        self.state().awaits_empty()
+    pub fn latest_awaited_empty(&self) -> Option<u32> {
+        self.state().empty_files.latest_awaited()
     }
 
     /// Asks the save at hand to end without a file; tells whether there is one. Waits while its
@@ -403,13 +415,13 @@ mod tests {
     fn no_save_begins_before_an_empty_file_is_there() {
         let snapshots = Snapshots::new(0);
         let begin = || snapshots.begin(0, (0, Arc::default()), false);
-        let numbers = [snapshots.begin_empty(), snapshots.begin_empty()];
-        assert!(snapshots.is_running() && begin().is_err());
-        snapshots.end_empty();
+        let numbers = [0, 1].map(|changes| snapshots.begin_empty(changes, Arc::default()));
+        assert!(begin().is_err() && !snapshots.is_running());
+        snapshots.end_empty(numbers[0]);
         assert_eq!(numbers.map(|number| snapshots.has_ended_empty(number)), [true, false]);
-        assert!(snapshots.awaits_empty() && begin().is_err());
-        snapshots.end_empty();
-        assert!(snapshots.has_ended_empty(numbers[1]) && !snapshots.is_running());
+        assert_eq!((snapshots.latest_awaited_empty(), begin().is_err()), (Some(numbers[1]), true));
+        snapshots.end_empty(numbers[1]);
+        assert!(snapshots.has_ended_empty(numbers[1]));
         assert_eq!(begin(), Ok(()));
     }
 

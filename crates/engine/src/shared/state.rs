@@ -440,6 +440,13 @@ impl Shared {
         Ok(cut)
     }
 
+    /// Notes that an empty file is to be written, since all keys were flushed by a command whose
+    /// changes are not counted yet; returns its number.
+    pub(crate) fn begin_empty_file(&self, own_changes: u64) -> u32 {
+        let changes = self.changes().wrapping_add(own_changes);
+        self.snapshots.begin_empty(changes, self.scripts.functions.snapshot())
+    }
+
     /// Cuts all data as it is now, for a base of the append-only file, with all others stopped;
     /// none while something else of it is written, or data is being loaded.
     #[must_use]

@@ -110,6 +110,15 @@ pub enum ReplyMode {
     Skip,
 }
 
+/// Work that a command has begun and waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// `FLUSHALL`: the empty file of that number.
+    EmptyFile(u32),
+    /// `CONFIG SET appendonly no`: the end of the log.
+    LogClosing,
+}
+
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Session {
@@ -170,10 +179,8 @@ pub struct Session {
     slot_waits: u32,
     /// Position to which the present command has walked, when it had to wait in the midst of it.
     pub(crate) walk: Option<Box<KeysWalk>>,
-    /// Number of the empty file that the present command waits for: see
-    /// [`Session::take_awaited_empty`].
-    awaited_empty: u32,
-    awaits_empty: bool,
+    /// Work that the present command has begun already: it only waits when it is tried again.
+    begun: Option<Begun>,
 }
 
 impl Session {
@@ -214,8 +221,7 @@ impl Session {
             gate_attempts: 0,
             slot_waits: 0,
             walk: None,
-            awaited_empty: 0,
-            awaits_empty: false,
+            begun: None,
         };
         session.resolve_user(users);
         session
@@ -358,16 +364,14 @@ impl Session {
         if self.lock_attempts == 0 { 0 } else { self.slot_waits }
     }
 
-    /// The present command has flushed all keys and waits for an empty file.
-    pub(crate) fn await_empty(&mut self, number: u32) {
-        (self.awaited_empty, self.awaits_empty) = (number, true);
+    /// The present command has begun something whose end it waits for.
+    pub(crate) fn note_begun(&mut self, begun: Begun) {
+        self.begun = Some(begun);
     }
 
-    /// Number of the empty file that the present command waited for, if it has.
-    pub(crate) fn take_awaited_empty(&mut self) -> Option<u32> {
-        // As `gate_attempts`: one that waited may have been refused since.
-        let awaits = std::mem::take(&mut self.awaits_empty) && self.lock_attempts > 0;
-        awaits.then_some(self.awaited_empty)
+    /// Work that the present command has begun and waited for, if it has.
+    pub(crate) fn take_begun(&mut self) -> Option<Begun> {
+        self.begun.take()
     }
 
     /// The present command has to wait for what is at a place.
@@ -388,6 +392,8 @@ impl Session {
     pub(crate) fn end_attempts(&mut self, shared: &Shared, worker: usize) {
         if self.lock_attempts > 0 {
             self.lock_attempts = 0;
+            // One that waited may have been refused in the end.
+            self.begun = None;
             shared.token.leave(self.ticket(worker));
             if let Some(since_us) = self.parked_since_us.take() {
                 let parked_us = shared.clock.monotonic_us().saturating_sub(since_us);

@@ -28,6 +28,12 @@ pub fn temporary(path: &Path) -> PathBuf {
     temporary_of(path, "")
 }
 
+/// As [`temporary`], of an empty file.
+#[must_use]
+pub fn temporary_empty(path: &Path) -> PathBuf {
+    temporary_of(path, "empty-")
+}
+
 fn temporary_of(path: &Path, kind: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("temp-{kind}{name}"))
@@ -103,8 +109,8 @@ pub fn save(
     }
 }
 
-/// Saves a keyspace without keys, beside a save that was cancelled and may still be under way.
-/// Blocks until the file is durable.
+/// Saves a keyspace without keys, with the sources of these libraries of functions, beside a save
+/// that was cancelled and may still be under way. Blocks until the file is durable.
 ///
 /// # Errors
 ///
@@ -112,14 +118,12 @@ pub fn save(
 pub fn save_nothing(
     disk: &dyn Disk,
     path: &Path,
-    shared: &Shared,
+    libraries: &[Box<[u8]>],
     rules: &SaveRules,
 ) -> Result<(), SnapshotError> {
-    let temporary = temporary_of(path, "empty-");
+    let temporary = temporary_empty(path);
     let out = FileOutput::new(disk.create(&temporary)?, false);
-    // Libraries are no keys: FLUSHALL keeps them.
-    let libraries = shared.scripts.functions.sources();
-    let written = begin_file(&libraries, &rules.content, out, Version::COMMON)
+    let written = begin_file(libraries, &rules.content, out, Version::COMMON)
         .and_then(Writer::end)
         .and_then(|out| Ok(out.finish()?))
         .and_then(|_| Ok(disk.rename(&temporary, path)?));

@@ -19,7 +19,7 @@ use tidemill_persist::snapshot::{Beside, SnapshotError};
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::{Cut, Heap, Member};
 
-use super::snapshot_file::{SnapshotFile, close_gate, take_token};
+use super::snapshot_file::{EmptyWriter, SnapshotFile, close_gate, take_token};
 use crate::durability::Durability;
 use crate::limits::SAVE_POINT_POLL;
 
@@ -27,8 +27,6 @@ use crate::limits::SAVE_POINT_POLL;
 pub(crate) enum Job {
     /// Saves a cut.
     Save(Cut),
-    /// Saves an empty keyspace, which lacks no change of these: keys were flushed.
-    SaveNothing(u64),
     /// Loads all data, for a session that waits.
     Reload(LoadSource),
     /// Writes a base of the log, in this form.
@@ -51,12 +49,9 @@ pub(crate) fn serve<F: Flavour>(
     let (sender, jobs) = channel();
     let (thread_file, thread_log) = (Arc::clone(file), Arc::clone(log));
     let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
+    file.set_empty_writer(empty_writer((file, cpus.clone()), &shared));
     let body = move || {
-        if let Some(cpus) = &cpus
-            && let Err(error) = pin_current_thread(cpus)
-        {
-            log::warn!("bgsave-cpulist {cpus}: {}", reason(&error));
-        }
+        pin(cpus.as_ref());
         let member = match shared.keyspace.join(&domain) {
             Ok(member) => member,
             Err(error) => return log::error!("snapshots: {error}"),
@@ -68,6 +63,35 @@ pub(crate) fn serve<F: Flavour>(
     file.set_thread(sender.clone());
     log.set_thread(sender);
     Ok(())
+}
+
+fn pin(cpus: Option<&CpuSet>) {
+    if let Some(cpus) = cpus
+        && let Err(error) = pin_current_thread(cpus)
+    {
+        log::warn!("bgsave-cpulist {cpus}: {}", reason(&error));
+    }
+}
+
+/// Start of a thread that writes empty files until none is wanted. It is a thread of its own,
+/// because the one that saves may be busy with a base of the log for as long as all data takes.
+fn empty_writer(
+    (file, cpus): (&Arc<SnapshotFile>, Option<CpuSet>),
+    shared: &Arc<Shared>,
+) -> EmptyWriter {
+    // The file has this: it would keep itself.
+    let (file, shared) = (Arc::downgrade(file), Arc::downgrade(shared));
+    Box::new(move || {
+        let (Some(file), Some(shared)) = (file.upgrade(), shared.upgrade()) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let cpus = cpus.clone();
+        let body = move || {
+            pin(cpus.as_ref());
+            file.write_empty_files(&shared);
+        };
+        thread::Builder::new().name("empty-snapshot".into()).spawn(body).map(drop)
+    })
 }
 
 pub(super) struct SaveThread<F: Flavour> {
@@ -83,7 +107,6 @@ impl<F: Flavour> SaveThread<F> {
         loop {
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
-                Ok(Job::SaveNothing(changes)) => self.save_nothing(changes),
                 Ok(Job::Reload(source)) => self.reload(source),
                 Ok(Job::Rewrite(base)) => self.rewrite(base),
                 Ok(Job::SwitchJournal) => self.switch_journal(),
@@ -100,13 +123,6 @@ impl<F: Flavour> SaveThread<F> {
             Err(SnapshotError::Cancelled) => {}
             Err(_) => log::error!("Background saving error"),
         }
-    }
-
-    fn save_nothing(&mut self, changes: u64) {
-        let SaveThread { file, shared, member, .. } = self;
-        // The file of a flush that fails is no reason not to answer it; the log has the error.
-        let _ = member.offline(|| file.save_empty(shared, changes));
-        shared.snapshots.end_empty();
     }
 
     fn reload(&mut self, source: LoadSource) {

@@ -1,10 +1,11 @@
 //! The file of the snapshot: saves and loads of it.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::{LoadSource, Present, Saving, SavingFailed};
 use tidemill_engine::settings::Settings;
-use tidemill_engine::shared::Shared;
+use tidemill_engine::shared::{EmptyFile, Shared};
 use tidemill_engine::slots::parking::Ticket;
 use tidemill_engine::slots::token::TokenGuard;
 use tidemill_engine::stored::encode::UseRules;
@@ -22,6 +23,7 @@ use tidemill_persist::limits::INSERTERS_MAX;
 use tidemill_persist::load::{LoadError, LoadFault, LoadRules, Loaded, check_version, load, open};
 use tidemill_persist::snapshot::{
     Alone, CutAccess, Purpose, SaveRules, SnapshotError, WriteRules, save, save_nothing, temporary,
+    temporary_empty,
 };
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::gate::ClosedGate;
@@ -31,9 +33,11 @@ use super::background::Job;
 use crate::durability::Durability;
 use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
 
+/// Starts a thread that calls [`SnapshotFile::write_empty_files`].
+pub(super) type EmptyWriter = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+
 /// Directory and name of the snapshot. The process is in the directory: `dir` cannot change while
 /// the server runs.
-#[derive(Debug)]
 pub(crate) struct SnapshotFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -45,8 +49,15 @@ pub(crate) struct SnapshotFile {
     to_thread: Mutex<Option<Sender<Job>>>,
     /// The append-only file beside it.
     log: Arc<Durability>,
-    /// Locked while an empty file is written, by a worker or the thread.
+    /// Locked while an empty file is written, by a worker or a thread.
     emptying: Mutex<()>,
+    empty_writer: OnceLock<EmptyWriter>,
+}
+
+impl fmt::Debug for SnapshotFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SnapshotFile").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// Reason why data was not saved before the end of the server, which goes on then.
@@ -87,6 +98,7 @@ impl SnapshotFile {
             to_thread: Mutex::default(),
             log: Arc::clone(log),
             emptying: Mutex::default(),
+            empty_writer: OnceLock::new(),
         };
         if is_written {
             file.lock()?;
@@ -97,6 +109,12 @@ impl SnapshotFile {
     /// Sets the channel to which jobs of the background are sent.
     pub(super) fn set_thread(&self, sender: Sender<Job>) {
         *locked(&self.to_thread) = Some(sender);
+    }
+
+    /// Sets the way to a thread that writes empty files. To be called once.
+    pub(super) fn set_empty_writer(&self, writer: EmptyWriter) {
+        let is_first = self.empty_writer.set(writer).is_ok();
+        assert!(is_first, "one thread saves");
     }
 
     /// Locks the name, unless it is. The lock lasts until the process ends.
@@ -183,21 +201,27 @@ impl SnapshotFile {
         saved.map(drop)
     }
 
-    /// Saves an empty keyspace, which lacks no change of these. Blocks until the file is durable.
-    pub(super) fn save_empty(&self, shared: &Shared, changes: u64) -> Result<(), SavingFailed> {
-        let _one = locked(&self.emptying);
+    /// Writes an empty file and ends it, durable or failed. The caller has locked `emptying`.
+    fn write_empty(&self, shared: &Shared, empty: &EmptyFile) {
         let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
-        let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, shared, &rules));
+        let libraries = empty.libraries();
+        let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, &libraries, &rules));
         match saved {
-            Ok(()) => {
-                shared.snapshots.note_saved(shared.clock.unix_us(), changes);
-                Ok(())
-            }
-            Err(error) => {
-                self.warn(&error);
-                Err(SavingFailed)
-            }
+            Ok(()) => shared.snapshots.note_saved(shared.clock.unix_us(), empty.changes),
+            // No reason not to flush; the changes count as unsaved, so that a save point is due.
+            Err(error) => self.warn(&error),
+        }
+        shared.snapshots.end_empty(empty.number);
+    }
+
+    /// Writes empty files until none is wanted: as long as clients go on flushing, of whom each
+    /// waits for two files at most. Blocks on the disk.
+    pub(super) fn write_empty_files(&self, shared: &Shared) {
+        loop {
+            let _one = locked(&self.emptying);
+            let Some(empty) = shared.snapshots.next_empty() else { return };
+            self.write_empty(shared, &empty);
         }
     }
 
@@ -249,6 +273,9 @@ impl SnapshotFile {
         if !shared.signalled_end.decide() {
             return Err(NotSaved::CalledOff);
         }
+        if let Some(number) = shared.snapshots.latest_awaited_empty() {
+            member.offline(|| self.save_nothing(shared, number));
+        }
         let mut begun = None;
         ReadSide::section(&mut member, &mut |section| {
             begun = shared.begin_save(&gate, section, false).ok();
@@ -264,10 +291,11 @@ impl SnapshotFile {
         Ok(())
     }
 
-    /// Removes the file of a save that is not complete: the process ends at once.
+    /// Removes files of saves that are not complete: the process ends at once.
     pub(crate) fn remove_incomplete(&self) {
         // Mostly there is none.
         let _ = self.disk.unlink(&temporary(&self.path));
+        let _ = self.disk.unlink(&temporary_empty(&self.path));
     }
 
     /// The file to be loaded; none if it is absent.
@@ -430,21 +458,23 @@ impl Saving for SnapshotFile {
         self.save_cut(shared, cut, &mut Alone(reader), heap).map_err(|_| SavingFailed)
     }
 
-    fn save_nothing(&self, shared: &Shared, own_changes: u64) -> Result<(), SavingFailed> {
-        self.save_empty(shared, shared.changes().wrapping_add(own_changes))
+    fn save_nothing(&self, shared: &Shared, number: u32) {
+        let _one = locked(&self.emptying);
+        if let Some(empty) = shared.snapshots.awaited_empty(number) {
+            self.write_empty(shared, &empty);
+        }
     }
 
-    fn save_nothing_beside(&self, shared: &Shared, own_changes: u64) -> Result<u32, SavingFailed> {
-        // A base of the log takes as long as all data does.
-        if shared.rewrites.is_running() {
-            return Err(SavingFailed);
+    fn save_nothing_beside(&self, shared: &Shared) -> Result<(), SavingFailed> {
+        let Some(start) = self.empty_writer.get() else { return Err(SavingFailed) };
+        if !shared.snapshots.claim_empty_thread() {
+            return Ok(());
         }
-        let number = shared.snapshots.begin_empty();
-        if self.send(Job::SaveNothing(shared.changes().wrapping_add(own_changes))) {
-            return Ok(number);
-        }
-        shared.snapshots.end_empty();
-        Err(SavingFailed)
+        start().map_err(|error| {
+            shared.snapshots.give_up_empty_thread();
+            log::warn!("No thread for an empty snapshot, a worker writes it: {}", reason(&error));
+            SavingFailed
+        })
     }
 
     fn is_log_closing(&self) -> bool {

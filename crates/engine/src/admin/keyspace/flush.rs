@@ -18,6 +18,7 @@ use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::slots::registry::{Replaced, SlotRegistry};
+use crate::worker::session::Begun;
 
 fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
     match cx.args.len() {
@@ -36,16 +37,20 @@ pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let mut awaited = cx.session.take_awaited_empty();
-    if awaited.is_none() {
-        let may_wait = cx.alone.is_none() && !cx.in_transaction && !cx.shared.loading.is_running();
-        let number = Cell::new(None);
-        let save = |shared: &Shared, changes| number.set(save_nothing(shared, changes, may_wait));
-        flush(cx, |shared| 0..shared.keyspace.databases_end(), save)?;
-        awaited = number.get();
-    }
+    let awaited = match cx.session.take_begun() {
+        Some(Begun::EmptyFile(number)) => Some(number),
+        _ => {
+            let is_loading = cx.shared.loading.is_running();
+            let may_wait = cx.alone.is_none() && !cx.in_transaction && !is_loading;
+            let number = Cell::new(None);
+            let save =
+                |shared: &Shared, changes| number.set(save_nothing(shared, changes, may_wait));
+            flush(cx, |shared| 0..shared.keyspace.databases_end(), save)?;
+            number.get()
+        }
+    };
     if let Some(number) = awaited.filter(|&number| !cx.shared.snapshots.has_ended_empty(number)) {
-        cx.session.await_empty(number);
+        cx.session.note_begun(Begun::EmptyFile(number));
         return Err(Stop::wait(WaitTarget::Gate));
     }
     cx.reply.ok();
@@ -55,17 +60,18 @@ pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Flushed keys must not come back: a save that is under way is given up, and where there are
 /// save points the file has nothing from now on. A file that cannot be written is no reason not to
 /// flush, as in Valkey. With `may_wait` it may be written beside the workers: returns its number
-/// then, which the reply has to wait for.
+/// then, which the reply has to wait for, so that keys that were said to be gone stay so.
 fn save_nothing(shared: &Shared, own_changes: u64, may_wait: bool) -> Option<u32> {
     shared.snapshots.cancel();
     if shared.settings().save_points.is_empty() {
         return None;
     }
+    let number = shared.begin_empty_file(own_changes);
     let saving = shared.host.saving();
-    if may_wait && let Ok(number) = saving.save_nothing_beside(shared, own_changes) {
+    if may_wait && saving.save_nothing_beside(shared).is_ok() {
         return Some(number);
     }
-    let _ = saving.save_nothing(shared, own_changes);
+    saving.save_nothing(shared, number);
     None
 }
 

@@ -5,6 +5,7 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
 use crate::slots::parking::WaitTarget;
+use crate::worker::session::Begun;
 
 pub(super) fn get(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let patterns: Vec<&[u8]> = cx.args.iter().skip(2).collect();
@@ -22,6 +23,9 @@ pub(super) fn get(cx: &mut SessionCx<'_, '_>) -> Outcome {
 const FIXED_WHILE_LOADING: [&str; 2] = ["appendonly", "dir"];
 
 pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.session.take_begun() == Some(Begun::LogClosing) {
+        return await_closed_log(cx);
+    }
     if !cx.args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax.into());
     }
@@ -38,25 +42,28 @@ pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     // Requests behind this one in the same turn run under the new settings.
     cx.worker.refresh_settings(cx.shared);
     cx.session.refresh_user(&cx.shared.users);
-    if changes.iter().any(|(name, _)| is(name, "appendonly")) {
-        await_closed_log(cx)?;
+    let is_switch_off = |(name, value): &(&[u8], &[u8])| is(name, "appendonly") && is(value, "no");
+    if changes.iter().any(is_switch_off) {
+        return await_closed_log(cx);
     }
     cx.reply.ok();
     Ok(())
 }
 
-/// Waits until a log that was switched off has everything durably and gets nothing more, without
-/// keeping the worker from others: the command is executed anew, which changes nothing then. What
-/// follows in a transaction is executed at once, so the worker waits there.
-fn await_closed_log(cx: &SessionCx<'_, '_>) -> Outcome {
+/// Answers once a log that was switched off has everything durably and gets nothing more, without
+/// keeping the worker from others. Nothing is set a second time: another client may have switched
+/// the log on meanwhile. What follows in a transaction is executed at once, so the worker waits
+/// there.
+fn await_closed_log(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let saving = cx.shared.host.saving();
-    if !saving.is_log_closing() {
-        return Ok(());
+    if saving.is_log_closing() {
+        if !cx.in_transaction {
+            cx.session.note_begun(Begun::LogClosing);
+            return Err(Stop::wait(WaitTarget::Gate));
+        }
+        saving.close_log();
     }
-    if !cx.in_transaction {
-        return Err(Stop::wait(WaitTarget::Gate));
-    }
-    saving.close_log();
+    cx.reply.ok();
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::admin::alone::alone;
 use crate::admin::keyspace::flush::{forget_tracked, touch_watched};
 use crate::commit::ActiveSinks;
 use crate::error::CommandError;
+use crate::limits::EMPTY_FILE_WAITS_MAX;
 use crate::saving::{LoadSource, Present};
 use crate::shared::loading::Reload;
 use crate::shared::{AlreadySaving, Shared};
@@ -47,16 +48,36 @@ pub(super) fn begin(
     gate: &ClosedGate<'_>,
     is_background: bool,
 ) -> Result<Cut, CommandError> {
+    finish_empty_files(cx.shared);
     let (shared, mut begun) = (cx.shared, Err(AlreadySaving));
     cx.reader.section(&mut |section| begun = shared.begin_save(gate, section, is_background));
     begun.map_err(|AlreadySaving| IN_PROGRESS.into())
+}
+
+/// Writes the files of flushes that are not there yet: a save comes behind them. Blocks on the disk
+/// for two files at most; with all others stopped no client asks for another one.
+pub(super) fn finish_empty_files(shared: &Shared) {
+    if let Some(number) = shared.snapshots.latest_awaited_empty() {
+        shared.host.saving().save_nothing(shared, number);
+    }
+}
+
+/// True if the file of a flush is to be waited for before a save, without keeping the worker from
+/// others; not for ever, since clients may go on flushing.
+fn gives_way_to_empty_file(cx: &SessionCx<'_, '_>) -> bool {
+    !cx.in_transaction
+        && cx.session.gate_attempts() < EMPTY_FILE_WAITS_MAX
+        && cx.shared.snapshots.latest_awaited_empty().is_some()
 }
 
 /// Only one cut of the data is written at a time: a rewrite of the log is begun anew later.
 pub(super) fn give_way_to_save(cx: &SessionCx<'_, '_>) -> Outcome {
     let snapshots = &cx.shared.snapshots;
     if snapshots.is_running() {
-        return wait_or(snapshots.awaits_empty() && !cx.in_transaction, IN_PROGRESS);
+        return wait_or(snapshots.is_cancelled() && !cx.in_transaction, IN_PROGRESS);
+    }
+    if gives_way_to_empty_file(cx) {
+        return Err(Stop::wait(WaitTarget::Gate));
     }
     match cx.shared.rewrites.put_off() && !cx.in_transaction {
         // Its thread notices soon.
@@ -105,8 +126,10 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
         _ => return Err(CommandError::Syntax.into()),
     }
     if snapshots.is_running() {
-        let ends_soon = snapshots.is_cancelled() || snapshots.awaits_empty();
-        return wait_or(ends_soon && !cx.in_transaction, IN_PROGRESS);
+        return wait_or(snapshots.is_cancelled() && !cx.in_transaction, IN_PROGRESS);
+    }
+    if gives_way_to_empty_file(cx) {
+        return Err(Stop::wait(WaitTarget::Gate));
     }
     let is_rewriting = cx.shared.rewrites.is_running();
     if is_rewriting && !cx.in_transaction && cx.args.len() == 1 {
@@ -237,6 +260,7 @@ fn begin_reload(
 ) -> Result<(), CommandError> {
     let shared = cx.shared;
     let saving = shared.host.saving();
+    finish_empty_files(shared);
     if options.saves {
         let cut = begin(cx, gate, false)?;
         saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;

@@ -7,7 +7,7 @@ use crate::admin::alone::alone;
 use crate::error::CommandError;
 use crate::slots::parking::WaitTarget;
 
-use super::save::begin;
+use super::save::{begin, finish_empty_files};
 
 const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
@@ -95,6 +95,10 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
     // A part of the data must not take the place of all.
     if saves && !shared.loading.is_running() {
         let saved = alone(cx, |cx, gate, _| {
+            if shared.snapshots.is_running() {
+                // Begun by another worker before it was stopped.
+                return None;
+            }
             let saving = shared.host.saving();
             let saved = match begin(cx, gate, false) {
                 Ok(cut) => saving.save(shared, cut, cx.reader, &cx.worker.heap).is_ok(),
@@ -104,12 +108,16 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 shared.host.shut_down(&origin(cx));
                 shared.clients.kill_all();
             }
-            saved || options.is_forced
+            Some(saved || options.is_forced)
         })?;
-        if !saved {
-            return Err(FAILED.into());
+        match saved {
+            Some(true) => {}
+            Some(false) => return Err(FAILED.into()),
+            None => return Err(Stop::wait(WaitTarget::Gate)),
         }
     } else {
+        // Keys that were flushed must not come back.
+        finish_empty_files(shared);
         shared.host.shut_down(&origin(cx));
     }
     cx.session.close_after_reply = true;

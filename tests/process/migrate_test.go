@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,11 @@ func TestMigrate_MovesKeysOfAllTypesToValkeyAndToTidemill(t *testing.T) {
 			}
 			if got := do(t, to, digests...).String(); got != want {
 				t.Fatalf("moved: %s\nexpected: %s", got, want)
+			}
+			// One for each user.
+			stats := string(do(t, from, "INFO", "stats").Text)
+			if !strings.Contains(stats, "migrate_cached_sockets:2\r\n") {
+				t.Error("INFO does not show the connections that are kept")
 			}
 			call = migrate(target, "nothing", "0", "100")
 			if reply := do(t, from, call...); string(reply.Text) != "NOKEY" {

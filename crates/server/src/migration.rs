@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -41,6 +42,7 @@ type Job = (MigrationRequest, MigrationDone);
 #[derive(Default)]
 pub(crate) struct Migrations {
     targets: Arc<Mutex<HashMap<Target, Sender<Job>>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for Migrations {
@@ -56,6 +58,12 @@ fn lock(targets: &Targets) -> MutexGuard<'_, HashMap<Target, Sender<Job>>> {
 }
 
 impl Migrations {
+    /// Connections that there are.
+    pub(crate) fn connection_count(&self) -> usize {
+        // Relaxed, all: a figure for people.
+        self.connections.load(Ordering::Relaxed)
+    }
+
     /// Leaves requests to the thread of their target, which is started if there is none.
     pub(crate) fn send(&self, request: MigrationRequest, done: MigrationDone) {
         let target = Target::of(&request);
@@ -75,7 +83,8 @@ impl Migrations {
         }
         let (sender, jobs) = mpsc::channel();
         let (all, key) = (Arc::clone(&self.targets), target.clone());
-        let body = move || run(&all, &key, &jobs);
+        let connections = Arc::clone(&self.connections);
+        let body = move || run((&all, &connections), &key, &jobs);
         // A new thread gets an arena of the allocator, and jemalloc does not survive that it cannot
         // have one.
         let has_room = allocator::has_room(THREAD_BYTES);
@@ -89,7 +98,11 @@ impl Migrations {
 }
 
 /// Serves one target until nobody has needed it for a while.
-fn run(targets: &Targets, target: &Target, jobs: &Receiver<Job>) {
+fn run(
+    (targets, connections): (&Targets, &Arc<AtomicUsize>),
+    target: &Target,
+    jobs: &Receiver<Job>,
+) {
     let mut connection = None;
     loop {
         let job = match jobs.recv_timeout(Duration::from_secs(MIGRATION_IDLE_SECONDS_MAX)) {
@@ -108,7 +121,8 @@ fn run(targets: &Targets, target: &Target, jobs: &Receiver<Job>) {
             }
         };
         let (request, done) = job;
-        done(carry_out(&mut connection, target, &request));
+        let end = carry_out(&mut connection, (target, connections), &request);
+        done(end);
     }
 }
 
@@ -117,12 +131,29 @@ struct Connection {
     stream: BufReader<TcpStream>,
     /// Database that is selected.
     database: i64,
+    _counted: Counted,
+}
+
+/// Part of a connection in the number of all.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(connections: &Arc<AtomicUsize>) -> Counted {
+        connections.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(connections))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Sends requests and reads their answers, by the connection that there is or by a new one.
 fn carry_out(
     connection: &mut Option<Connection>,
-    target: &Target,
+    (target, connections): (&Target, &Arc<AtomicUsize>),
     request: &MigrationRequest,
 ) -> MigrationEnd {
     let timeout = Duration::from_millis(request.timeout_ms.max(1));
@@ -137,7 +168,7 @@ fn carry_out(
             Err(_) => {}
         }
     }
-    let mut new = match connect(target, timeout) {
+    let mut new = match connect(target, timeout, connections) {
         Ok(new) => new,
         // Valkey connects without waiting, and finds that nobody listens when it writes.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -169,7 +200,11 @@ impl Broken {
     }
 }
 
-fn connect(target: &Target, timeout: Duration) -> io::Result<Connection> {
+fn connect(
+    target: &Target,
+    timeout: Duration,
+    connections: &Arc<AtomicUsize>,
+) -> io::Result<Connection> {
     let host = std::str::from_utf8(&target.host).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The lowest 16 bits, as in Valkey.
     let port = target.port as u16;
@@ -178,7 +213,11 @@ fn connect(target: &Target, timeout: Duration) -> io::Result<Connection> {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                return Ok(Connection { stream: BufReader::new(stream), database: 0 });
+                return Ok(Connection {
+                    stream: BufReader::new(stream),
+                    database: 0,
+                    _counted: Counted::new(connections),
+                });
             }
             Err(error) => last = error,
         }

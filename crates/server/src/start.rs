@@ -544,6 +544,10 @@ impl Host for Process {
         self.migrations.send(request, done);
     }
 
+    fn kept_migration_connections(&self) -> usize {
+        self.migrations.connection_count()
+    }
+
     fn allocator(&self) -> AllocatorMemory {
         allocator::memory().unwrap_or_default()
     }

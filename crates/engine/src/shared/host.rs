@@ -114,6 +114,11 @@ pub trait Host: Send + Sync + 'static {
         done(MigrationEnd::Unconnected);
     }
 
+    /// Connections to other servers that are kept for the next migration.
+    fn kept_migration_connections(&self) -> usize {
+        0
+    }
+
     /// Memory of the allocator.
     fn allocator(&self) -> AllocatorMemory;
 

@@ -501,6 +501,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("tracking_total_keys", shared.tracking.totals.keys());
     lines.line("tracking_total_items", shared.tracking.totals.items());
     lines.line("tracking_total_prefixes", shared.tracking.prefixes.count());
+    lines.line("migrate_cached_sockets", shared.host.kept_migration_connections());
     lines.line("total_forks", 0);
     let cut_us = shared.snapshots.figures(0, 0).last_cut_us;
     lines.line("latest_fork_usec", cut_us);

@@ -197,3 +197,133 @@ func TestSave_TwoServersInOneDirectory(t *testing.T) {
 		t.Errorf("SAVE behind the other's end was answered %s", word)
 	}
 }
+
+// Two servers do not use one log, also when its directory was removed, with or without being made
+// again: a second one is refused as long as the first one lives. That one makes the directory again
+// at its next rewrite, and loses nothing.
+func TestLog_TwoServersInADirectoryThatWasRemoved(t *testing.T) {
+	root := t.TempDir()
+	first := subject(t, root)
+	defer first.Kill()
+	conn := first.Dial(t)
+	do(t, conn, "SET", "key", "value")
+	directory := filepath.Join(root, "appendonlydir")
+	refused := func(when string) {
+		t.Helper()
+		second, err := instance.Launch(instance.Subject, root, "--appendonly", "yes")
+		if err == nil {
+			second.Kill()
+			t.Fatalf("%s: a second server started", when)
+		}
+		if !strings.Contains(err.Error(), "another server uses the append only files") {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	refused("as it was")
+	if err := os.RemoveAll(directory); err != nil {
+		t.Fatal(err)
+	}
+	refused("removed")
+	if err := os.Mkdir(directory, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	refused("made again")
+	rewrite(t, conn)
+	do(t, conn, "SET", "behind", "value")
+	refused("rewritten")
+	first.Kill()
+	expectKeys(t, root, 2)
+}
+
+// A directory of the log that two working directories share, which is removed: the lock beside it
+// does not tell them from each other. The server that made it again has it, and the other one finds
+// that out at its next rewrite, touches nothing of it and says so.
+func TestLog_OfADirectoryThatIsSharedByALink(t *testing.T) {
+	shared := t.TempDir()
+	target := filepath.Join(shared, "log")
+	begin := func() (*instance.Server, *wire.Conn) {
+		t.Helper()
+		root := t.TempDir()
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(root, "appendonlydir")); err != nil {
+			t.Fatal(err)
+		}
+		server := subject(t, root)
+		t.Cleanup(server.Kill)
+		return server, server.Dial(t)
+	}
+	first, conn := begin()
+	do(t, conn, "SET", "first", "value")
+	if err := os.RemoveAll(target); err != nil {
+		t.Fatal(err)
+	}
+	second, other := begin()
+	do(t, other, "SET", "second", "value")
+	do(t, conn, "BGREWRITEAOF")
+	awaitInfo(t, conn, "aof_rewrite_in_progress", "0")
+	if status := info(t, conn, "aof_last_bgrewrite_status"); status != "err" {
+		t.Errorf("the rewrite in another server's directory is %s", status)
+	}
+	if !strings.Contains(first.Log(), "another server uses the append only files") {
+		t.Error(first.Log())
+	}
+	second.Kill()
+	first.Kill()
+	root := t.TempDir()
+	if err := os.Symlink(target, filepath.Join(root, "appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	again := subject(t, root)
+	defer again.Kill()
+	conn = again.Dial(t)
+	if reply := do(t, conn, "EXISTS", "first"); reply.Int() != 0 {
+		t.Error("the first server wrote into the second one's log")
+	}
+	if reply := do(t, conn, "GET", "second"); string(reply.Text) != "value" {
+		t.Errorf("the second server's key is %s", reply)
+	}
+}
+
+// The file of the lock under which a server saves is removed: it is locked anew at the next save,
+// unless another server was faster.
+func TestSave_WhoseLockWasRemoved(t *testing.T) {
+	directory := t.TempDir()
+	saves := []string{"--save", "3600 1"}
+	first, err := instance.Launch(instance.Subject, directory, saves...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Kill()
+	conn := first.Dial(t)
+	do(t, conn, "SET", "key", "value")
+	removeLock := func() {
+		t.Helper()
+		if err := os.Remove(filepath.Join(directory, ".dump.rdb.lock")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeLock()
+	if word := firstWord(do(t, conn, "SAVE")); word != "OK" {
+		t.Errorf("SAVE was answered %s", word)
+	}
+	second, err := instance.Launch(instance.Subject, directory, saves...)
+	if err == nil {
+		second.Kill()
+		t.Fatal("a second server started")
+	}
+	removeLock()
+	second, err = instance.Launch(instance.Subject, directory, saves...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Kill()
+	if word := firstWord(do(t, conn, "SAVE")); word != "ERR" {
+		t.Errorf("SAVE beside another server was answered %s", word)
+	}
+	second.Kill()
+	if word := firstWord(do(t, conn, "SAVE")); word != "OK" {
+		t.Errorf("SAVE behind the other's end was answered %s", word)
+	}
+}

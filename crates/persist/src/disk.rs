@@ -165,4 +165,8 @@ pub trait DiskFile: Debug + Send + Sync {
 }
 
 /// Lock of a path; dropping it releases the path.
-pub trait DiskLock: Debug + Send + Sync {}
+pub trait DiskLock: Debug + Send + Sync {
+    /// True if a path names what is locked. Otherwise it was removed or replaced, and another
+    /// process may have locked the path anew.
+    fn is_at(&self, path: &Path) -> bool;
+}

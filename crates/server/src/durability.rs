@@ -44,8 +44,8 @@ pub(crate) struct Durability {
     is_wanted: AtomicBool,
     /// `no-appendfsync-on-rewrite`.
     spares_syncs: AtomicBool,
-    /// Keeps other servers from the log's directory, once this one has used it.
-    lock: Mutex<Option<Box<dyn DiskLock>>>,
+    /// Keep other servers from the log's directory, once this one has used it.
+    locks: Mutex<Locks>,
     /// Way to the thread that writes bases.
     to_thread: Mutex<Option<Sender<Job>>>,
     /// Way to the worker that executes a log which is loaded.
@@ -84,7 +84,7 @@ impl Durability {
             shared,
             is_wanted: AtomicBool::new(config.is_enabled),
             spares_syncs: AtomicBool::new(config.spares_syncs),
-            lock: Mutex::default(),
+            locks: Mutex::default(),
             to_thread: Mutex::default(),
             replay_queue: Arc::new(ReplayQueue::new(wakers[0].clone())),
         }
@@ -213,26 +213,23 @@ impl Durability {
         loaded.is_ok()
     }
 
-    /// Keeps other servers from the log, until this process ends in any way.
-    fn lock_directory(&self) -> Result<(), String> {
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if lock.is_some() {
-            return Ok(());
-        }
+    /// Keeps other servers from the log, until this process ends in any way. Makes the directory
+    /// again if it was removed or moved away, and tells whether it was locked anew.
+    fn lock_directory(&self) -> Result<bool, String> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let locked = locks.take(&FileSystem, &self.names);
         let directory = self.names.directory();
-        let taken = FileSystem
-            .create_directory(&directory)
-            .and_then(|()| {
-                FileSystem.lock(&directory.join(format!("{}.lock", self.names.file_name)))
-            })
-            .map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock => {
-                    format!("another server uses the append only files in {}", directory.display())
-                }
-                _ => format!("Can't use the directory {}: {}", directory.display(), reason(&error)),
-            })?;
-        *lock = Some(taken);
-        Ok(())
+        locked.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => {
+                format!("another server uses the append only files in {}", directory.display())
+            }
+            _ => format!("Can't use the directory {}: {}", directory.display(), reason(&error)),
+        })
+    }
+
+    /// True if the log's directory is the one that this server has locked.
+    pub(crate) fn has_directory(&self) -> bool {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_held(&self.names)
     }
 
     /// Begins a rewrite: makes the next increment. Blocks on the disk.
@@ -241,7 +238,10 @@ impl Durability {
     ///
     /// The disk failed, or the directory is another server's.
     pub(crate) fn prepare_rewrite(&self, base: BaseForm) -> io::Result<Rewrite> {
-        self.lock_directory().map_err(io::Error::other)?;
+        if self.lock_directory().map_err(io::Error::other)? {
+            // Its name, if it was removed and is made again.
+            FileSystem.sync_directory(&self.names.root)?;
+        }
         self.log.end_switch_off();
         self.log.prepare(self.is_wanted(), base)
     }
@@ -395,6 +395,48 @@ impl Durability {
         self.spares_syncs.load(Ordering::Relaxed)
             && shared
                 .is_some_and(|shared| shared.snapshots.is_running() || shared.rewrites.is_running())
+    }
+}
+
+/// Locks against other servers that use the log of the same names.
+#[derive(Debug, Default)]
+struct Locks {
+    /// Beside the log's directory: also holds when that is removed and made again.
+    beside: Option<Box<dyn DiskLock>>,
+    /// Within it: also holds for a directory that is reached by several ways.
+    within: Option<Box<dyn DiskLock>>,
+}
+
+impl Locks {
+    fn path_within(names: &LogNames) -> PathBuf {
+        names.directory().join(format!("{}.lock", names.file_name))
+    }
+
+    fn is_held(&self, names: &LogNames) -> bool {
+        self.within.as_ref().is_some_and(|lock| lock.is_at(&Self::path_within(names)))
+    }
+
+    /// Takes the locks that are not held; tells whether there was one within the directory to take.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WouldBlock`] if another server has one; others of the directory.
+    fn take(&mut self, disk: &dyn Disk, names: &LogNames) -> io::Result<bool> {
+        let beside = names.root.join(format!(".{}-{}.lock", names.directory_name, names.file_name));
+        if self.beside.as_ref().is_none_or(|lock| !lock.is_at(&beside)) {
+            match disk.lock(&beside) {
+                Ok(lock) => self.beside = Some(lock),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
+                // Only the directory of the log need be writable.
+                Err(_) => {}
+            }
+        }
+        if self.is_held(names) {
+            return Ok(false);
+        }
+        disk.create_directory(&names.directory())?;
+        self.within = Some(disk.lock(&Self::path_within(names))?);
+        Ok(true)
     }
 }
 

@@ -84,16 +84,9 @@ impl AppendOnlyFile {
     pub fn prepare(&self, switches_on: bool, base: BaseForm) -> io::Result<Rewrite> {
         let before = self.state();
         let directory = self.names.directory();
-        // One that was moved away or removed is made again, as in Valkey: what is appended goes to
-        // a file that no start would find, and a new base has all of it.
-        if before == LogState::Off || self.disk.list(&directory).is_err() {
-            let made = self.disk.create_directory(&directory);
-            made.map_err(|error| {
-                other(format_args!("directory {}: {error}", directory.display()))
-            })?;
-            self.disk.sync_directory(&self.names.root)?;
-        }
         if before == LogState::Off {
+            self.disk.create_directory(&directory)?;
+            self.disk.sync_directory(&self.names.root)?;
             let manifest = read_manifest(&*self.disk, &self.names);
             *lock(&self.manifest) =
                 manifest.map_err(|error: LoadError| other(error))?.unwrap_or_default();

@@ -1,9 +1,9 @@
 //! The disk of the operating system.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
@@ -95,7 +95,7 @@ impl Disk for FileSystem {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         let file = writable().create(true).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(FileLock { _file: file })),
+            Ok(()) => Ok(Box::new(FileLock { file })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -146,10 +146,16 @@ impl DiskFile for File {
 /// is not unlinked: another process might have it open and wait for the same name.
 #[derive(Debug)]
 struct FileLock {
-    _file: File,
+    file: File,
 }
 
-impl DiskLock for FileLock {}
+impl DiskLock for FileLock {
+    fn is_at(&self, path: &Path) -> bool {
+        let same = |at: &Metadata, own: &Metadata| (at.dev(), at.ino()) == (own.dev(), own.ino());
+        let found = fs::metadata(path).and_then(|at| Ok(same(&at, &self.file.metadata()?)));
+        found.unwrap_or(false)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -164,8 +170,20 @@ mod tests {
         let first = FileSystem.lock(&path).expect("nobody has the lock");
         let refused = FileSystem.lock(&path).expect_err("it is taken");
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert!(first.is_at(&path));
         drop(first);
         FileSystem.lock(&path).expect("it was released");
+    }
+
+    #[test]
+    fn a_lock_whose_file_was_replaced_is_not_at_its_path() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("lock");
+        let lock = FileSystem.lock(&path).expect("nobody has the lock");
+        fs::remove_file(&path).expect("it is there");
+        assert!(!lock.is_at(&path));
+        let anew = FileSystem.lock(&path).expect("it is another file");
+        assert!(anew.is_at(&path) && !lock.is_at(&path));
     }
 
     /// Whole blocks and what is left go different ways, into the same file.

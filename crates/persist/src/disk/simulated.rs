@@ -301,7 +301,11 @@ struct SimulatedLock {
     path: PathBuf,
 }
 
-impl DiskLock for SimulatedLock {}
+impl DiskLock for SimulatedLock {
+    fn is_at(&self, path: &Path) -> bool {
+        path == self.path
+    }
+}
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {

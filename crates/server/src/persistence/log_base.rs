@@ -1,10 +1,11 @@
 //! Bases of the append-only file, by the thread that writes beside the workers.
 
+use std::io;
 use std::rc::Rc;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::shared::Shared;
-use tidemill_persist::append_only::{AppendOnlyFile, BaseForm, Rewrite};
+use tidemill_persist::append_only::{BaseForm, Rewrite};
 use tidemill_persist::snapshot::{
     Beside, CommandsOutput, CutAccess, FileOutput, Purpose, SnapshotError, write,
 };
@@ -13,7 +14,7 @@ use tidemill_store::Cut;
 
 use super::background::SaveThread;
 use super::snapshot_file::{close_gate, take_token};
-use crate::durability::base_form;
+use crate::durability::{Durability, base_form};
 
 impl<F: Flavour> SaveThread<F> {
     /// Begins a rewrite that was asked for or that the log's growth calls for.
@@ -39,7 +40,10 @@ impl<F: Flavour> SaveThread<F> {
                     SnapshotError::Cancelled => log::warn!("The AOF rewrite is given up"),
                     error => log::error!("Background AOF rewrite failed: {error}"),
                 }
-                self.log.log().give_up();
+                // In a directory that was made again by another server there is nothing to give up.
+                if self.log.has_directory() {
+                    self.log.log().give_up();
+                }
                 self.end_rewrite(false);
             }
         }
@@ -58,8 +62,9 @@ impl<F: Flavour> SaveThread<F> {
         let log = &self.log;
         let mut rewrite = self.member.offline(|| log.prepare_rewrite(base))?;
         let cut = self.cut_for_log(&mut rewrite)?;
-        let SaveThread { file, log, shared, member, heap } = self;
-        let log = log.log();
+        let SaveThread { file, log: durability, shared, member, heap } = self;
+        let durability: &Durability = durability;
+        let log = durability.log();
         let mut switched = Ok(());
         member.offline(|| switched = log.switch(&mut rewrite));
         let path = log.temporary_base();
@@ -87,7 +92,7 @@ impl<F: Flavour> SaveThread<F> {
         let mut parts = Some((out, rewrite));
         access.offline(&mut || {
             if let Some((out, rewrite)) = parts.take() {
-                put = finish(log, shared, out, rewrite);
+                put = finish(durability, shared, out, rewrite);
             }
         });
         put
@@ -131,7 +136,7 @@ impl<F: Flavour> SaveThread<F> {
 }
 
 fn finish(
-    log: &AppendOnlyFile,
+    log: &Durability,
     shared: &Shared,
     out: FileOutput,
     rewrite: Rewrite,
@@ -140,6 +145,9 @@ fn finish(
     if shared.rewrites.is_cancelled() {
         return Err(SnapshotError::Cancelled);
     }
-    log.finish(rewrite, bytes)?;
+    if !log.has_directory() {
+        return Err(io::Error::other("its directory is gone, or may not be entered").into());
+    }
+    log.log().finish(rewrite, bytes)?;
     Ok(bytes)
 }

@@ -117,14 +117,15 @@ impl SnapshotFile {
         assert!(is_first, "one thread saves");
     }
 
-    /// Locks the name, unless it is. The lock lasts until the process ends.
+    /// Locks the name, unless it is. The lock lasts until the process ends, or its file is removed.
     fn lock(&self) -> Result<(), String> {
         let mut lock = locked(&self.lock);
-        if lock.is_some() {
+        let name = self.path.display();
+        let path = PathBuf::from(format!(".{name}.lock"));
+        if lock.as_ref().is_some_and(|lock| lock.is_at(&path)) {
             return Ok(());
         }
-        let name = self.path.display();
-        match self.disk.lock(&PathBuf::from(format!(".{name}.lock"))) {
+        match self.disk.lock(&path) {
             Ok(taken) => *lock = Some(taken),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(format!(

@@ -198,6 +198,104 @@ func TestSave_TwoServersInOneDirectory(t *testing.T) {
 	}
 }
 
+// chmod changes permissions of what a server without privileges has made.
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The log's directory loses its permissions, before a rewrite or in the middle of one: the rewrite
+// fails and says so, writes go on, and once the permissions are back so do rewrites. Nothing that
+// was answered is lost.
+func TestLog_WithoutPermissionIsWrittenOn(t *testing.T) {
+	for _, mode := range []os.FileMode{0, 0o555} {
+		root := publicDirectory(t)
+		directives := []string{"--appendonly", "yes", "--appendfsync", "everysec",
+			"--enable-debug-command", "yes"}
+		server := launchUnprivileged(t, root, directives...)
+		conn := server.Dial(t)
+		conn.Timeout = time.Minute
+		directory := filepath.Join(root, "appendonlydir")
+		expectStatus := func(when, want string) {
+			t.Helper()
+			awaitInfo(t, conn, "aof_rewrite_in_progress", "0")
+			if status := info(t, conn, "aof_last_bgrewrite_status"); status != want {
+				t.Errorf("%o, %s: the rewrite is %s", mode, when, status)
+			}
+			if reply := do(t, conn, "SET", when, "value"); string(reply.Text) != "OK" {
+				t.Errorf("%o, %s: a write is answered %s", mode, when, reply)
+			}
+		}
+		chmod(t, directory, mode)
+		do(t, conn, "BGREWRITEAOF")
+		expectStatus("before", "err")
+		if !strings.Contains(server.Log(), "Permission denied") {
+			t.Errorf("%o: the log has no reason", mode)
+		}
+		chmod(t, directory, 0o755)
+		do(t, conn, "BGREWRITEAOF")
+		expectStatus("back", "ok")
+
+		spanBackground(t, conn, "BGREWRITEAOF", "aof_rewrite_in_progress")
+		await(t, "the base is begun", func() bool {
+			_, err := os.Stat(filepath.Join(directory, "temp-rewriteaof-bg-appendonly.aof"))
+			return err == nil
+		})
+		chmod(t, directory, mode)
+		do(t, conn, "CONFIG", "SET", "rdb-key-save-delay", "0")
+		expectStatus("within", "err")
+		// Without the base there is one increment more.
+		server.Kill()
+		if mode == 0 {
+			_, err := tryUnprivileged(root, directives...)
+			const reason = "Can't use the directory ./appendonlydir: Permission denied"
+			if err == nil || !strings.Contains(err.Error(), reason) {
+				t.Fatalf("a start that may not read the log: %v", err)
+			}
+		}
+		chmod(t, directory, 0o755)
+		server = launchUnprivileged(t, root, directives...)
+		conn = server.Dial(t)
+		if keys := do(t, conn, "DBSIZE").Int(); keys != 23 {
+			t.Errorf("%o: %d keys, 23 were answered", mode, keys)
+		}
+		do(t, conn, "BGREWRITEAOF")
+		expectStatus("again", "ok")
+		if names, _ := filepath.Glob(filepath.Join(directory, "temp-*")); len(names) > 0 {
+			t.Errorf("%o: %v is left", mode, names)
+		}
+		server.Kill()
+	}
+}
+
+// A log is not switched on where its directory may not be made, and is once it may.
+func TestLog_IsNotSwitchedOnWithoutPermission(t *testing.T) {
+	root := publicDirectory(t)
+	server := launchUnprivileged(t, root)
+	conn := server.Dial(t)
+	do(t, conn, "SET", "key", "value")
+	chmod(t, root, 0o555)
+	if reply := do(t, conn, "CONFIG", "SET", "appendonly", "yes"); firstWord(reply) != "ERR" {
+		t.Errorf("CONFIG SET was answered %s", reply)
+	}
+	if enabled := info(t, conn, "aof_enabled"); enabled != "0" {
+		t.Errorf("aof_enabled:%s", enabled)
+	}
+	if reply := do(t, conn, "SET", "key", "value"); string(reply.Text) != "OK" {
+		t.Errorf("a write was answered %s", reply)
+	}
+	chmod(t, root, 0o777)
+	if reply := do(t, conn, "CONFIG", "SET", "appendonly", "yes"); string(reply.Text) != "OK" {
+		t.Errorf("CONFIG SET was answered %s", reply)
+	}
+	awaitInfo(t, conn, "aof_rewrite_in_progress", "0")
+	if status := info(t, conn, "aof_last_bgrewrite_status"); status != "ok" {
+		t.Error(status)
+	}
+}
+
 // Two servers do not use one log, also when its directory was removed, with or without being made
 // again: a second one is refused as long as the first one lives. That one makes the directory again
 // at its next rewrite, and loses nothing.

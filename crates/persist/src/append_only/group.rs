@@ -1,13 +1,13 @@
 //! Groups: what was written to an increment at a time, with a checksum, so that a tail that a loss
 //! of power tore is told from damage in the middle.
 //!
-//! A group is `#SYNCED:<bytes>` if more has become durable since the last one, its commands, and
-//! `#GROUP:<offset>:<CRC-32C>` over everything from its offset on. Valkey skips such lines. Bytes
-//! below what `#SYNCED` says were durable: damage there is damage. Behind it, sectors may be
-//! missing or zero after a loss of power, within values too; no reply has left that depends on them
-//! under `appendfsync always`, so the first group that is not as it was written ends the file.
-//!
-//! Commands without a checksum are taken as they are: Valkey may have appended them.
+//! A group is `#GROUP`, `#SYNCED:<bytes>` if more has become durable since the last one, its
+//! commands, and `#GROUP:<offset>:<CRC-32C>` over everything from its offset on. Valkey skips such
+//! lines. Bytes below what `#SYNCED` says were durable: damage there is damage. Behind it, sectors
+//! may be missing or zero after a loss of power, within values too; no reply has left that depends
+//! on them under `appendfsync always`, so the first group that is not as it was written ends the
+//! file. The first line tells a group whose end is missing from commands that Valkey appended,
+//! which have no checksum and are taken as they are.
 
 use std::io;
 
@@ -21,6 +21,9 @@ static CRC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
 const SYNCED: &str = "#SYNCED:";
 const GROUP: &str = "#GROUP:";
+
+/// First line of a group.
+pub(super) const GROUP_BEGIN: &str = "#GROUP\r\n";
 
 /// Checksum of a group that is being written or read.
 pub(super) struct GroupSum(Digest<'static, u32, Table<16>>);
@@ -50,6 +53,8 @@ pub(super) fn synced_line(bytes: u64) -> String {
 pub enum GroupMark {
     /// Number of bytes of the file that were durable.
     Synced(u64),
+    /// Begin of a group.
+    Begin,
     /// End of a group.
     End {
         /// Offset of its first byte.
@@ -61,6 +66,9 @@ pub enum GroupMark {
 
 /// The mark that an annotation is, if it is one.
 pub(super) fn group_mark(annotation: &[u8]) -> Option<GroupMark> {
+    if annotation == GROUP_BEGIN.as_bytes() {
+        return Some(GroupMark::Begin);
+    }
     let text = std::str::from_utf8(annotation).ok()?.strip_suffix("\r\n")?;
     if let Some(bytes) = text.strip_prefix(SYNCED) {
         return bytes.parse().ok().map(GroupMark::Synced);
@@ -79,18 +87,31 @@ pub(super) fn group_mark(annotation: &[u8]) -> Option<GroupMark> {
 pub(super) fn torn_tail(file: &dyn DiskFile) -> io::Result<Option<u64>> {
     let Some(durable) = last_synced(file)? else { return Ok(None) };
     let mut scan = Scan::new(file, durable);
-    let mut whole = durable;
+    // End of the last group with a checksum; the same, or of the last command outside of a group.
+    let (mut checked, mut whole) = (durable, durable);
+    let mut group = None;
     loop {
         match scan.next_piece()? {
-            Piece::Command { .. } | Piece::Timestamp { .. } => {}
-            Piece::Group { mark: GroupMark::Synced(_), .. } => {}
-            Piece::Group { offset, mark: GroupMark::End { start, checksum } } => {
-                if start < whole || start > offset || sum_of(file, start..offset)? != checksum {
+            Piece::Group { offset, mark: GroupMark::Begin } => {
+                if group.replace(offset).is_some() {
                     return Ok(Some(whole));
                 }
-                whole = scan.offset();
             }
-            Piece::End => return Ok(None),
+            Piece::Group { offset, mark: GroupMark::End { start, checksum } } => {
+                let is_begun = group.take().is_none_or(|begun| begun == start);
+                let is_behind = checked <= start && start <= offset;
+                if !is_begun || !is_behind || sum_of(file, start..offset)? != checksum {
+                    return Ok(Some(whole.min(start.max(checked))));
+                }
+                checked = scan.offset();
+                whole = checked;
+            }
+            Piece::Command { .. } | Piece::Timestamp { .. } | Piece::Group { .. } => {
+                if group.is_none() {
+                    whole = scan.offset();
+                }
+            }
+            Piece::End => return Ok(group.is_some().then_some(whole)),
             Piece::Truncated { .. } | Piece::Broken { .. } => return Ok(Some(whole)),
         }
     }

@@ -121,6 +121,10 @@ impl<'f> Scan<'f> {
                 return Ok(Piece::Command { offset, arguments: self.arguments.view(bytes), bytes });
             }
             let annotation = &self.buffer[from..from + length];
+            if annotation.contains(&0) {
+                // The rest of its line was lost; commands may be hidden in it.
+                return Ok(Piece::Broken { offset });
+            }
             if let Some(unix_seconds) = timestamp(annotation) {
                 return Ok(Piece::Timestamp { offset, unix_seconds });
             }

@@ -293,6 +293,48 @@ fn what_valkey_appended_to_our_file_is_kept() {
     assert_eq!(log.loaded, ["SET a 1", "SET k v"]);
 }
 
+/// Valkey lost power, or was killed within a write: its whole commands are kept, as by itself.
+#[test]
+fn a_torn_end_of_what_valkey_appended_takes_nothing_before_it() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::Always).expect("an empty disk");
+    log.push(&["SET a 1".into()]);
+    log.file.stop();
+    let mut bytes = disk.bytes(Path::new(INCREMENT));
+    bytes.extend_from_slice(SET.as_bytes());
+    bytes.extend_from_slice(&SET.as_bytes()[..9]);
+    disk.put(Path::new(INCREMENT), &bytes);
+    let log = open(&disk, FsyncPolicy::Always).expect("a log");
+    assert_eq!(log.loaded, ["SET a 1", "SET k v"]);
+}
+
+/// The end of a group is lost, and what is left ends with a whole command: nothing says that it is
+/// as it was written. Nor does a first line of which a part is lost.
+#[test]
+fn a_group_without_its_end_is_no_part_of_the_log() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+    let kept = log.push(&["SET a 1".into()]);
+    log.file.write_and_sync();
+    let durable = disk.bytes(Path::new(INCREMENT)).len();
+    log.push(&[format!("SET b {}", "v".repeat(100))]);
+    log.push(&[format!("SET c {}", "v".repeat(100))]);
+    log.file.write_behind(0);
+    let written = disk.bytes(Path::new(INCREMENT));
+    let find = |text: &[u8]| {
+        let found = written[durable..].windows(text.len()).position(|part| part == text);
+        durable + found.expect("it is written")
+    };
+    let (begin, end) = (find(b"#GROUP\r\n"), find(b"#GROUP:"));
+    for lost in [begin + 60..begin + 120, begin + 3..begin + 40] {
+        let mut bytes = written[..end].to_vec();
+        bytes[lost].fill(0);
+        disk.put(Path::new(INCREMENT), &bytes);
+        let log = open(&disk, FsyncPolicy::EverySecond).expect("a log");
+        assert_eq!(log.loaded, [kept.as_str()]);
+    }
+}
+
 #[test]
 fn an_old_single_file_is_taken_over_also_after_an_interruption() {
     for is_begun in [false, true] {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tidemill_journal::{Cursor, Journal, Merged, RecordNumber};
 
 use super::file::lock;
-use super::group::{GroupSum, synced_line};
+use super::group::{GROUP_BEGIN, GroupSum, synced_line};
 use crate::disk::{Disk, DiskFile};
 use crate::limits::GATHERED_BYTES_MAX;
 
@@ -140,7 +140,7 @@ impl Writer {
     /// Writes the journal's stream up to an offset as one group; returns the cursor and the length
     /// of the file behind it.
     fn write(&mut self, end: u64, unix_seconds: Option<i64>) -> io::Result<(Cursor, u64)> {
-        let mut head = String::new();
+        let mut head = String::from(GROUP_BEGIN);
         if self.synced_in_file != self.synced {
             head.push_str(&synced_line(self.synced));
         }

@@ -117,23 +117,11 @@ func number(t *testing.T, conn *wire.Conn, field string) int64 {
 	return value
 }
 
-// The wall clock is set back by an hour during a save and during a rewrite of the log: both end and
-// have taken seconds, times are those of the clock as it goes, the next save point, sync and
-// rewrite come as if nothing were, and a start that is earlier than the files finds all keys.
-func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
-	directory := t.TempDir()
-	clock := newWallClock(t)
-	directives := []string{"--appendonly", "yes", "--appendfsync", "everysec", "--save", "2 1",
-		"--enable-debug-command", "yes", "--aof-timestamp-enabled", "yes",
-		"--auto-aof-rewrite-percentage", "0", "--auto-aof-rewrite-min-size", "1"}
-	server := clock.launch(t, directory, directives...)
-	conn := server.Dial(t)
-	conn.Timeout = time.Minute
-	clock.expectWall(t, "the start's LASTSAVE", do(t, conn, "LASTSAVE").Int())
-	do(t, conn, "SET", "expiring", "value", "EX", "600")
-
+// saveAcrossStep sets the clock back during a save: it ends, and has taken seconds.
+func (c *wallClock) saveAcrossStep(t *testing.T, conn *wire.Conn) {
+	t.Helper()
 	spanBackground(t, conn, "BGSAVE", "rdb_bgsave_in_progress")
-	clock.stepBack(t, time.Hour)
+	c.stepBack(t, time.Hour)
 	time.Sleep(300 * time.Millisecond)
 	do(t, conn, "CONFIG", "SET", "rdb-key-save-delay", "0")
 	awaitInfo(t, conn, "rdb_bgsave_in_progress", "0")
@@ -143,11 +131,15 @@ func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
 	if seconds := number(t, conn, "rdb_last_bgsave_time_sec"); seconds < 0 || seconds > 60 {
 		t.Errorf("the save took %d s", seconds)
 	}
-	clock.expectWall(t, "LASTSAVE", do(t, conn, "LASTSAVE").Int())
-	clock.expectWall(t, "rdb_last_save_time", number(t, conn, "rdb_last_save_time"))
+	c.expectWall(t, "LASTSAVE", do(t, conn, "LASTSAVE").Int())
+	c.expectWall(t, "rdb_last_save_time", number(t, conn, "rdb_last_save_time"))
+}
 
+// rewriteAcrossStep sets the clock back during a rewrite of the log.
+func (c *wallClock) rewriteAcrossStep(t *testing.T, conn *wire.Conn) {
+	t.Helper()
 	spanBackground(t, conn, "BGREWRITEAOF", "aof_rewrite_in_progress")
-	clock.stepBack(t, 2*time.Hour)
+	c.stepBack(t, 2*time.Hour)
 	time.Sleep(300 * time.Millisecond)
 	if seconds := number(t, conn, "aof_current_rewrite_time_sec"); seconds > 60 {
 		t.Errorf("the rewrite runs for %d s", seconds)
@@ -160,7 +152,11 @@ func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
 	if seconds := number(t, conn, "aof_last_rewrite_time_sec"); seconds < 0 || seconds > 60 {
 		t.Errorf("the rewrite took %d s", seconds)
 	}
+}
 
+// expectDueSaves expects the next sync, save point and automatic rewrite to come.
+func expectDueSaves(t *testing.T, conn *wire.Conn) {
+	t.Helper()
 	saves := number(t, conn, "rdb_saves")
 	do(t, conn, "SET", "behind", "value")
 	if reply := do(t, conn, "WAITAOF", "1", "0", "20000"); len(reply.Items) != 2 ||
@@ -178,6 +174,25 @@ func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
 	})
 	do(t, conn, "CONFIG", "SET", "auto-aof-rewrite-percentage", "0")
 	awaitInfo(t, conn, "aof_rewrite_in_progress", "0")
+}
+
+// The wall clock is set back during a save, a rewrite of the log, and behind a save that failed:
+// they end and have taken seconds, times are those of the clock as it goes, the next save point,
+// sync and rewrite come, and a start that is earlier than the files finds all keys.
+func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
+	directory := t.TempDir()
+	clock := newWallClock(t)
+	directives := []string{"--appendonly", "yes", "--appendfsync", "everysec", "--save", "2 1",
+		"--enable-debug-command", "yes", "--aof-timestamp-enabled", "yes",
+		"--auto-aof-rewrite-percentage", "0", "--auto-aof-rewrite-min-size", "1"}
+	server := clock.launch(t, directory, directives...)
+	conn := server.Dial(t)
+	conn.Timeout = time.Minute
+	clock.expectWall(t, "the start's LASTSAVE", do(t, conn, "LASTSAVE").Int())
+	do(t, conn, "SET", "expiring", "value", "EX", "600")
+	clock.saveAcrossStep(t, conn)
+	clock.rewriteAcrossStep(t, conn)
+	expectDueSaves(t, conn)
 
 	// A save that failed is tried again within seconds.
 	do(t, conn, "DEBUG", "DISK-FAULT", "WRITE")
@@ -188,9 +203,7 @@ func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
 	}
 	clock.stepBack(t, 24*time.Hour)
 	do(t, conn, "DEBUG", "DISK-FAULT", "NONE")
-	await(t, "the save is tried again", func() bool {
-		return info(t, conn, "rdb_last_bgsave_status") == "ok"
-	})
+	awaitInfo(t, conn, "rdb_last_bgsave_status", "ok")
 	do(t, conn, "CONFIG", "SET", "appendonly", "yes")
 	awaitInfo(t, conn, "aof_rewrite_in_progress", "0")
 	if ttl := do(t, conn, "TTL", "expiring").Int(); ttl < 400 || ttl > 600 {
@@ -200,12 +213,11 @@ func TestClock_SetBackDuringSaveAndRewrite(t *testing.T) {
 	server.Kill()
 
 	clock.stepBack(t, time.Hour)
-	again := clock.launch(t, directory, directives...)
-	conn = again.Dial(t)
+	conn = clock.launch(t, directory, directives...).Dial(t)
 	if found := do(t, conn, "DBSIZE").Int(); found != keys {
 		t.Errorf("%d keys, there were %d", found, keys)
 	}
-	saves = number(t, conn, "rdb_saves")
+	saves := number(t, conn, "rdb_saves")
 	do(t, conn, "SET", "last", "value")
 	await(t, "the save point is due", func() bool { return number(t, conn, "rdb_saves") > saves })
 	clock.expectWall(t, "LASTSAVE", do(t, conn, "LASTSAVE").Int())

@@ -1,9 +1,9 @@
-//! Empty files: what `FLUSHALL` saves where there are save points. They need no walk and no cut, only
-//! the disk, which may be slow; so a thread beside the workers writes them.
+//! Empty files: what `FLUSHALL` saves where there are save points. They need no walk and no cut,
+//! only the disk, which may be slow; so a thread beside the workers writes them.
 //!
 //! They are numbered. One file answers all requests that came before it is begun: any number of
-//! clients that flush at the same time wait for two files at most. Whoever asks first while there
-//! is no thread sees to one; it ends when nothing is left to be written.
+//! clients that flush at the same time wait for two files at most. The first client that asks while
+//! there is no thread sees to one; it ends when nothing is left to be written.
 
 use std::sync::Arc;
 

@@ -49,7 +49,7 @@ UNITS = {
                 "client-eviction".split()],
     "persistence": ["unit/aofrw", "unit/shutdown"] + ["integration/" + name for name in
                     "rdb aof aof-multi-part aof-race convert-ziplist-hash-on-load convert-ziplist-zset-on-load "
-                    "convert-zipmap-hash-on-load corrupt-dump skip-rdb-checksum logging valkey-check-rdb".split()],
+                    "convert-zipmap-hash-on-load corrupt-dump corrupt-dump-fuzzer skip-rdb-checksum logging valkey-check-rdb".split()],
     "services": ["unit/" + name for name in "acl acl-v2 auth commandlog introspection introspection-2 latency-monitor "
                  "multi networking obuf-limits pause pubsub pubsubshard querybuf quit replybufsize "
                  "slowlog tls tracking".split()],

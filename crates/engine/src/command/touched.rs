@@ -78,7 +78,9 @@ impl Command {
     pub fn key_accesses(&self, args: &ArgumentView<'_>) -> Option<KeyAccesses> {
         let mut accesses = KeyAccesses::new();
         let own = self.key_flags.map(|flags_of| flags_of(args));
+        let mut earlier_count = 0;
         for (index, spec) in self.keys.iter().enumerate() {
+            earlier_count = accesses.len();
             let mut positions = KeyPositions::new();
             if self.follows(spec) && !spec.positions(args, &mut positions) {
                 return None;
@@ -92,6 +94,16 @@ impl Command {
             }
             let flags = own.unwrap_or(spec.flags.difference(KeyFlags::VARIABLE_FLAGS));
             accesses.extend(positions.iter().map(|&position| KeyAccess { position, flags }));
+        }
+        if self.more_keys.is_some() && earlier_count > 0 {
+            // The finder may know that an argument where others have a key is none in this call.
+            let all = self.key_positions(args)?;
+            let mut left_count = earlier_count;
+            accesses.retain(|access| {
+                let is_earlier = left_count > 0;
+                left_count = left_count.saturating_sub(1);
+                !is_earlier || all.contains(&access.position)
+            });
         }
         Some(accesses)
     }

@@ -223,6 +223,33 @@ fn rules_errors_and_descriptions_are_valkeys() {
     both.assert_equal();
 }
 
+/// Which arguments of `MIGRATE` are keys depends on others; `_` is the empty one.
+#[test]
+fn keys_of_migrate_are_those_of_valkey() {
+    let Some(mut both) = Both::start() else { return };
+    both.ask(&["ACL", "SETUSER", "m", "+@all", "%R~read*", "%W~write*", "%RW~rw*"]);
+    for call in [
+        "rw 0 500",
+        "read 0 500",
+        "write 0 500",
+        "_ 0 500",
+        "_ 0 500 KEYS rw",
+        "_ 0 500 KEYS rw rw2 read",
+        "_ 0 500 KEYS _",
+        "_ 0 500 COPY KEYS write",
+        "_ 0 500 AUTH KEYS KEYS rw",
+        "_ 0 500 AUTH KEYS KEYS read",
+        "_ 0 500 AUTH KEYS rw",
+        "_ 0 500 AUTH2 KEYS 123 KEYS rw",
+        "_ 0 500 AUTH2 USER KEYS KEYS write",
+    ] {
+        let mut words = vec!["ACL", "DRYRUN", "m", "MIGRATE", "host", "1"];
+        words.extend(call.split(' ').map(|word| if word == "_" { "" } else { word }));
+        both.ask(&words);
+    }
+    both.assert_equal();
+}
+
 /// Commands one after the other.
 const LINES: &[&str] = &[
     "ACL",

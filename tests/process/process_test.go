@@ -714,8 +714,8 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 	}
 	output, status := run("--port", "x", "--check-config", "--maxmemroy", "1")
 	if status != 2 || strings.Contains(strings.ToLower(output), "file") ||
-		!strings.Contains(output, "command line: --port: ") ||
-		!strings.Contains(output, "command line: --maxmemroy: ") {
+		!strings.Contains(output, `command line: 'port "x"': `) ||
+		!strings.Contains(output, "command line: 'maxmemroy': ") {
 		t.Errorf("%d:\n%s", status, output)
 	}
 }

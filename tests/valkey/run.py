@@ -113,7 +113,9 @@ def binaries(directory, server):
     directory.mkdir()
     launcher = directory / "valkey-server"
     options = shlex.join([] if server == [str(ORACLE)] else OPTIONS)
-    launcher.write_text(f"#!/bin/sh\nexec {shlex.join(server)} \"$@\" {options}\n")
+    # Behind a file: behind an option that lacks its values they would be these.
+    launcher.write_text(f"#!/bin/sh\ncase $1 in -*) ;; *) set -- \"$@\" {options} ;; esac\n"
+                        f"exec {shlex.join(server)} \"$@\"\n")
     launcher.chmod(0o755)
     for name in ("cli", "benchmark"):
         program = shutil.which(f"redis-{name}")

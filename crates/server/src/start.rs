@@ -512,17 +512,13 @@ impl Host for Process {
         crash::violate_memory();
     }
 
-    fn rewrite_configuration(
-        &self,
-        configuration: &Configuration,
-        users: &[Vec<u8>],
-    ) -> Result<(), String> {
+    fn rewrite_configuration(&self, rewritten: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<(), String> {
         let Some(path) = &self.file else {
             return Err("ERR The server is running without a config file".into());
         };
         let failed = |error: io::Error| format!("ERR Rewriting config file: {}", reason(&error));
         let old = std::fs::read(path).map_err(failed)?;
-        replace(path, &configuration.rewrite(&old, users)).map_err(failed)
+        replace(path, &rewritten(&old)).map_err(failed)
     }
 
     fn read_users(&self, path: &str) -> io::Result<Vec<u8>> {

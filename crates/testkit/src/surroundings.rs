@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tidemill_engine::clock::Clock;
-use tidemill_engine::config::Configuration;
 use tidemill_engine::shared::{AllocatorMemory, Host};
 use tidemill_engine::slots::mailbox::Notify;
 
@@ -110,7 +109,7 @@ impl SilentHost {
 impl Host for SilentHost {
     fn shut_down(&self, _requested_by: &str) {}
 
-    fn rewrite_configuration(&self, _: &Configuration, _: &[Vec<u8>]) -> Result<(), String> {
+    fn rewrite_configuration(&self, _: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<(), String> {
         Ok(())
     }
 

@@ -42,6 +42,9 @@ pub(super) enum Invalid {
     Unsupported(String),
 }
 
+/// Reason for which a directive that is set at start keeps its value.
+const IMMUTABLE: &str = "can't set immutable config";
+
 /// All directives in the order of the table.
 pub(super) fn directives() -> impl Iterator<Item = &'static Directive> {
     FAMILIES.iter().flat_map(|family| family.directives)
@@ -136,7 +139,7 @@ impl Configuration {
             let failed =
                 |reason: &str| SetError::Failed { name: name.to_vec(), reason: reason.to_owned() };
             match directive_at(index).change {
-                Change::AtStart => return Err(failed("can't set immutable config")),
+                Change::AtStart => return Err(failed(IMMUTABLE)),
                 Change::Protected if !may_change_protected => {
                     return Err(failed("can't set protected config"));
                 }
@@ -144,12 +147,19 @@ impl Configuration {
                 _ if named.iter().any(|(_, earlier)| *earlier == own_name) => {
                     return Err(failed("duplicate parameter"));
                 }
-                Change::Live | Change::Protected => named.push((index, own_name)),
+                Change::Live | Change::Fixed | Change::Protected => named.push((index, own_name)),
             }
         }
         let mut next = self.clone();
         for ((index, own_name), (_, value)) in named.into_iter().zip(changes) {
-            next.set_live(index, value).map_err(|reason| SetError::Failed {
+            let is_fixed = directive_at(index).change == Change::Fixed;
+            let set = match next.set_live(index, value) {
+                Ok(()) if is_fixed && next.values[index] != self.values[index] => {
+                    Err(Reason::Borrowed(IMMUTABLE))
+                }
+                set => set,
+            };
+            set.map_err(|reason| SetError::Failed {
                 name: own_name.as_bytes().to_vec(),
                 reason: reason.into_owned(),
             })?;

@@ -45,7 +45,7 @@ pub enum Kind {
         /// Smallest, in bytes.
         min: i64,
         /// Largest, in bytes.
-        max: i64,
+        max: u64,
     },
     /// Bytes, or a percentage of `maxmemory`.
     MemoryOrPercent,
@@ -66,6 +66,8 @@ pub enum Kind {
         /// Most.
         max: usize,
     },
+    /// Host and port of a primary, or `no one`.
+    Primary,
     /// `<class> <hard> <soft> <soft seconds>`, for several classes of clients; classes not named
     /// keep their limits.
     OutputBufferLimits,
@@ -94,20 +96,22 @@ impl Kind {
     /// The values of the kind, in Markdown.
     #[must_use]
     pub fn describe(self) -> String {
-        let bounds = |min: i64, max: i64| match max {
-            i64::MAX => format!("from {min}"),
+        const NO_BOUND: i128 = i64::MAX as i128;
+        let bounds = |min: i64, max: i128| match max {
+            NO_BOUND.. => format!("from {min}"),
             max => format!("{min} to {max}"),
         };
         match self {
             Kind::Flag => String::from("yes, no"),
-            Kind::Integer { min, max } => bounds(min, max),
-            Kind::Memory { min, max } => format!("memory, {}", bounds(min, max)),
+            Kind::Integer { min, max } => bounds(min, max.into()),
+            Kind::Memory { min, max } => format!("memory, {}", bounds(min, max.into())),
             Kind::MemoryOrPercent => String::from("memory or percent"),
             Kind::Permissions => String::from("octal, 0 to 777"),
             Kind::Choice(choices) => choices.join(", "),
             Kind::Choices(choices) => format!("some of {}", choices.join(", ")),
             Kind::Text | Kind::Secret => String::from("text"),
             Kind::CpuList => String::from("CPU list, `0-3,8` or `0-7:2`"),
+            Kind::Primary => String::from("host and port, or `no one`"),
             Kind::Words { min: 0, .. } => String::from("words"),
             Kind::Words { min, .. } => format!("{min} words"),
             Kind::OutputBufferLimits => String::from("class, hard, soft, soft seconds"),
@@ -124,8 +128,11 @@ impl Kind {
 pub enum Change {
     /// At any time, by CONFIG SET.
     Live,
-    /// At start only.
+    /// At start only. CONFIG SET refuses the present value too, as Valkey does.
     AtStart,
+    /// At start only, and CONFIG SET takes the present value: tools that set what CONFIG GET told
+    /// them leave out Valkey's directives of that kind by name, and know none of Tidemill's own.
+    Fixed,
     /// At start only, because changing it would let clients write files.
     Protected,
 }
@@ -224,6 +231,11 @@ impl Directive {
 
     pub(super) const fn at_start(mut self) -> Directive {
         self.change = Change::AtStart;
+        self
+    }
+
+    pub(super) const fn fixed(mut self) -> Directive {
+        self.change = Change::Fixed;
         self
     }
 

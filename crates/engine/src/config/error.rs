@@ -42,8 +42,9 @@ pub(super) enum FaultSource {
     File { path: String },
     /// A directive in a line, counted from 1, of a file or of standard input.
     Line { origin: Arc<str>, line: usize, directive: String },
-    /// A directive on the command line.
-    Option { directive: String },
+    /// A directive on the command line with its values, in Valkey's form; values of what is not
+    /// known, or is a secret, are left out.
+    Option { call: String },
     /// Another argument of the command line.
     Argument { text: String },
     /// The file of users.
@@ -104,11 +105,10 @@ impl fmt::Display for Fault {
             FaultSource::Line { origin, line, directive } => {
                 write!(formatter, "{}:{line}: directive '{}'", Shown(origin), Shown(directive))?;
             }
-            FaultSource::Option { directive } => {
-                write!(formatter, "command line: --{}", Shown(directive))?;
+            FaultSource::Option { call: text } | FaultSource::Argument { text } => {
+                write!(formatter, "command line: '{}'", Shown(text))?;
             }
             FaultSource::UsersFile { path } => write!(formatter, "aclfile '{}'", Shown(path))?,
-            FaultSource::Argument { text } => write!(formatter, "command line: '{}'", Shown(text))?,
         }
         write!(formatter, ": {}", Shown(&self.reason))?;
         match &self.remedy {

@@ -9,7 +9,8 @@ use super::configuration::{Configuration, Declaration, Invalid, directives, find
 use super::directive::Kind;
 use super::error::{Fault, FaultSource, LoadError, Remedy};
 use super::nearest::nearest;
-use super::table::{OBSOLETE, REFUSED, RENAME};
+use super::rewrite::quote;
+use super::table::{OBSOLETE, REFUSED, RENAME, is_secret};
 use super::value;
 use crate::system_error::reason;
 
@@ -155,11 +156,21 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
             _ => loader.directive(name, &words, 0),
         };
         if let Err(wrong) = outcome {
-            let place = FaultSource::Option { directive: name.clone() };
+            let place = FaultSource::Option { call: shown_option(name, values) };
             loader.error.add(|| wrong.at(place, name, OPTIONS));
         }
     }
     if loader.error.is_empty() { Ok(loader.configuration) } else { Err(loader.error) }
+}
+
+/// An option as an error shows it: the name, and its values in quotes, so that what was taken for
+/// them is seen.
+fn shown_option(name: &str, values: &[String]) -> String {
+    let mut shown = name.to_owned();
+    if find(name).is_some() && !is_secret(name.as_bytes()) {
+        values.iter().for_each(|value| shown += &format!(" {}", quote(value.as_bytes())));
+    }
+    shown
 }
 
 const STANDARD_INPUT: &str = "standard input";
@@ -317,7 +328,10 @@ impl Loader<'_> {
             [text] if !text.is_empty() => value::words_of(directive.kind, text),
             words => words.to_vec(),
         };
-        if words.is_empty() && !directive.kind.may_be_empty() {
+        // Which choices there are, is told of none, too.
+        let may_lack_words =
+            directive.kind.may_be_empty() || matches!(directive.kind, Kind::Choices(_));
+        if words.is_empty() && !may_lack_words {
             return Err(refused(String::from("wrong number of arguments")));
         }
         let outcome = if matches!(directive.kind, Kind::SavePoints) && self.has_save {

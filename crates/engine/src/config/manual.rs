@@ -21,9 +21,10 @@ tidemill server [file] [-] [--directive value ...] ...
 Files know comments (`#`), quotes, and `include` with glob patterns. Lines that are wrong, or that
 promise what does not exist, stop the start; all of them are told, each with its file and number,
 and `--check-config` does no more than that. `tidemill server --list-directives` prints what is
-below. Marks below: *start* can be set at start only, everything else by `CONFIG SET` as well. \"No
-effect\" is accepted and shown, and the reason says why ignoring it is harmless; \"only\" lists the
-values that are accepted while the rest does not exist.
+below. Marks below: *start* can be set at start only, everything else by `CONFIG SET` as well;
+`CONFIG SET` of one of Tidemill's own takes the value that it has. \"No effect\" is accepted and
+shown, and the reason says why ignoring it is harmless; \"only\" lists the values that are accepted
+while the rest does not exist.
 
 Memory is given in bytes or with a unit: `k` is 1000 and `kb` is 1024, likewise `m`, `mb`, `g`,
 `gb`.
@@ -76,7 +77,7 @@ pub fn directive_list() -> String {
             let mark = match (directive.status, directive.change) {
                 (Status::WithoutEffect(_), _) => " (no effect)",
                 (_, Change::Live) => "",
-                (_, Change::AtStart | Change::Protected) => " (start)",
+                (_, Change::AtStart | Change::Fixed | Change::Protected) => " (start)",
             };
             out += &format!(
                 "  {:<40} {} [{default}]: {}{mark}\n",

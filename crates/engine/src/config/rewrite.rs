@@ -2,8 +2,8 @@
 //!
 //! Comments, blank lines and the order stay. The first line of a directive takes its current value,
 //! further lines of it go, and directives that differ from their default and had no line are added
-//! at the end, under a mark. Lines that declare no value (`include`) or that nobody understands
-//! stay as they are.
+//! at the end, under a mark; on demand, all that had no line. Lines that declare no value
+//! (`include`) or that nobody understands stay as they are.
 
 use tidemill_resp::request::split_arguments;
 
@@ -21,6 +21,24 @@ impl Configuration {
     /// behind.
     #[must_use]
     pub fn rewrite(&self, old: &[u8], users: &[Vec<u8>]) -> Vec<u8> {
+        self.rewrite_adding(old, users, |index, directive| {
+            self.value_at(index) != directive.default
+        })
+    }
+
+    /// [`Configuration::rewrite`] with a line of every directive.
+    #[must_use]
+    pub fn rewrite_whole(&self, old: &[u8], users: &[Vec<u8>]) -> Vec<u8> {
+        self.rewrite_adding(old, users, |_, _| true)
+    }
+
+    /// The rewritten file; `is_added` chooses among the directives that had no line.
+    fn rewrite_adding(
+        &self,
+        old: &[u8],
+        users: &[Vec<u8>],
+        is_added: impl Fn(usize, &Directive) -> bool,
+    ) -> Vec<u8> {
         let mut users = users.iter().map(|user| user_line(user));
         let mut is_written = vec![false; directives().count()];
         let mut lines: Vec<Vec<u8>> = Vec::new();
@@ -45,9 +63,7 @@ impl Configuration {
         }
         let added: Vec<Vec<u8>> = directives()
             .enumerate()
-            .filter(|&(index, directive)| {
-                !is_written[index] && self.value_at(index) != directive.default
-            })
+            .filter(|&(index, directive)| !is_written[index] && is_added(index, directive))
             .flat_map(|(index, directive)| self.lines_of(index, directive))
             .chain(users)
             .collect();
@@ -73,6 +89,8 @@ impl Configuration {
             Kind::OutputBufferLimits => {
                 output_buffer_lines(value).map(|limit| line(&limit)).collect()
             }
+            // None is a line of none.
+            Kind::Primary if value.is_empty() => Vec::new(),
             _ if value.is_empty() => vec![line("\"\"")],
             _ => vec![line(value)],
         }
@@ -123,7 +141,7 @@ fn output_buffer_lines(value: &str) -> impl Iterator<Item = String> {
 }
 
 /// Text in double quotes, so that [`split_arguments`] reads it back.
-fn quote(text: &[u8]) -> String {
+pub(super) fn quote(text: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for &byte in text {
         match byte {

@@ -145,15 +145,35 @@ fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
              accepted: one path or pattern",
             "command line: 'stray': a value without a directive; accepted: one file, -, \
              --directive value ...",
-            "command line: --prot: Bad directive or wrong number of arguments; did you mean \
+            "command line: 'prot': Bad directive or wrong number of arguments; did you mean \
              'port'?",
-            "command line: --hz: argument couldn't be parsed into an integer; accepted: 0 to \
+            "command line: 'hz \"x\"': argument couldn't be parsed into an integer; accepted: 0 to \
              2147483647",
-            "command line: --check-confg: Bad directive or wrong number of arguments; did you \
+            "command line: 'check-confg': Bad directive or wrong number of arguments; did you \
              mean 'check-config'?",
-            "command line: --maxmemory: wrong number of arguments; accepted: memory, from 0",
+            "command line: 'maxmemory': wrong number of arguments; accepted: memory, from 0",
         ]
     );
+}
+
+#[test]
+fn an_option_is_shown_with_what_was_taken_for_its_values_unless_they_are_secret() {
+    let cases: [(&[&str], &str); 9] = [
+        (&["--port", "1", "2"], "'port \"1\" \"2\"': wrong number of arguments; "),
+        (&["--hz", "--bla", "--save"], "'hz \"--bla\"': argument couldn't be parsed into an "),
+        (&["--shutdown-on-sigint"], "'shutdown-on-sigint': argument(s) must be one of the follo"),
+        (&["--replicaof", "a", "b"], "'replicaof \"a\" \"b\"': Invalid primary port; "),
+        (&["--replicaof", "a", "65536"], "'replicaof \"a\" \"65536\"': Invalid primary port; "),
+        (&["--replicaof", "a"], "'replicaof \"a\"': wrong number of arguments; "),
+        (&["--replicaof", "a", "1"], "'replicaof \"a\" \"1\"': 'a 1' is not supported: "),
+        (&["--requirepass", "se", "cret"], "'requirepass': wrong number of arguments; "),
+        (&["--requirepas", "secret"], "'requirepas': Bad directive or wrong number of arg"),
+    ];
+    for (arguments, start) in cases {
+        let found = faults(load_with(&[], arguments));
+        assert!(found[0].starts_with(&format!("command line: {start}")), "{found:?}");
+        assert!(!found[0].contains("cret\""), "{found:?}");
+    }
 }
 
 #[test]
@@ -549,6 +569,61 @@ fn every_value_survives_a_rewrite() {
 }
 
 #[test]
+fn a_limit_of_memory_may_be_any_unsigned_number() {
+    for value in ["9223372036854775808", "18446744073709551615"] {
+        let changed = set(&Configuration::default(), &[("maxmemory", value)]).expect("it fits");
+        assert_eq!(changed.settings().maxmemory_bytes.to_string(), value);
+        let file = String::from_utf8(changed.rewrite(b"", &[])).expect("ASCII").leak();
+        assert_eq!(load_file(file), Ok(changed));
+    }
+    for (name, value) in [
+        ("maxmemory", "18446744073709551616"),
+        ("maxmemory", "17179869184gb"),
+        ("maxmemory", "-1"),
+        ("repl-backlog-size", "9223372036854775808"),
+        ("maxmemory-clients", "9223372036854775808"),
+    ] {
+        let changed = set(&Configuration::default(), &[(name, value)]);
+        assert!(changed.is_err(), "{name} {value}");
+    }
+}
+
+#[test]
+fn a_whole_rewrite_has_a_line_of_every_directive_and_reads_back() {
+    let old = "# head\nport 17313\nmaxmemory 1gb\n";
+    let loaded = load_file(old).expect("right");
+    let text = String::from_utf8(loaded.rewrite_whole(old.as_bytes(), &[])).expect("ASCII").leak();
+    assert!(text.starts_with("# head\nport 17313\nmaxmemory 1gb\n\n"), "{text}");
+    for directive in directives() {
+        let has_name = |line: &str| line.split(' ').next() == Some(directive.name);
+        // No line says that there is no primary.
+        let has_no_line = matches!(directive.kind, super::Kind::Primary);
+        assert_eq!(text.lines().any(has_name), !has_no_line, "{}", directive.name);
+    }
+    assert_eq!(load_file(text), Ok(loaded));
+}
+
+/// What reads all directives and sets them knows which ones Valkey refuses, and not which of ours.
+#[test]
+fn directives_of_ours_that_stay_accept_the_value_that_they_have() {
+    let loaded = load_file("worker-threads 3\nmetrics-bind 127.0.0.1 ::1\n").expect("right");
+    let is_fixed = |directive: &&Directive| directive.change == super::Change::Fixed;
+    let fixed: Vec<&Directive> = directives().filter(is_fixed).collect();
+    assert!(fixed.len() > 9);
+    for directive in fixed {
+        let present = loaded.value(directive.name).expect("a name of the table");
+        let same = set(&loaded, &[(directive.name, present), ("hz", "10")]);
+        assert_eq!(same, Ok(loaded.clone()), "{}", directive.name);
+        let Some(other) = another_value(directive).filter(|other| other != present) else {
+            continue;
+        };
+        let error = set(&loaded, &[(directive.name, &other)]).expect_err(directive.name);
+        assert!(error.ends_with(" - can't set immutable config"), "{error}");
+    }
+    assert!(set(&loaded, &[("daemonize", "no")]).is_err(), "as in Valkey");
+}
+
+#[test]
 fn patterns_match_as_in_redis() {
     for (pattern, text, is_match) in [
         ("*", "", true),
@@ -641,6 +716,8 @@ fn memory_of_clients_is_bytes_or_a_part_of_maxmemory() {
         ("10%", "1000mb", 100 << 20),
         ("10%", "0", 0),
         ("0%", "1gb", 0),
+        ("100%", "9223372036854775808", 1 << 63),
+        ("50%", "18446744073709551615", i64::MAX as u64),
     ] {
         let changes = [("maxmemory-clients", value), ("maxmemory", maxmemory)];
         let after = set(&Configuration::default(), &changes).expect("both are right");

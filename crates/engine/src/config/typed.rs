@@ -498,7 +498,7 @@ impl Configuration {
         let words: Vec<&str> = self.text("client-output-buffer-limit").split(' ').collect();
         let number = |index: usize| {
             let value = words.get(index).and_then(|word| parse_memory(word));
-            value.and_then(|value| u64::try_from(value).ok()).expect("the value was checked")
+            value.expect("the value was checked")
         };
         let limit = |class: usize| OutputBufferLimit {
             hard_bytes: number(class * 4 + 1),

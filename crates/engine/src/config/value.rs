@@ -34,6 +34,7 @@ pub(super) fn canonical(kind: Kind, words: &[&str], current: &str) -> Result<Str
             let is_count_right = (min..=max).contains(&words.len());
             is_count_right.then(|| words.join(" ")).ok_or(Cow::Borrowed(reason))
         }
+        Kind::Primary => primary(words),
         Kind::OutputBufferLimits => output_buffer_limits(words, current),
         Kind::SavePoints => save_points(words),
         Kind::Percentiles => percentiles(words),
@@ -50,21 +51,15 @@ pub(super) fn canonical(kind: Kind, words: &[&str], current: &str) -> Result<Str
 pub(super) fn words_of(kind: Kind, text: &str) -> Vec<&str> {
     match kind {
         Kind::Words { .. }
+        | Kind::Primary
         | Kind::OutputBufferLimits
         | Kind::SavePoints
         | Kind::Percentiles
         | Kind::OomScores
-        | Kind::Choices(_)
-            if text.is_empty() =>
-        {
-            Vec::new()
-        }
-        Kind::Words { .. }
-        | Kind::OutputBufferLimits
-        | Kind::SavePoints
-        | Kind::Percentiles
-        | Kind::OomScores
-        | Kind::Choices(_) => text.split(' ').collect(),
+        | Kind::Choices(_) => match text {
+            "" => Vec::new(),
+            text => text.split(' ').collect(),
+        },
         _ => vec![text],
     }
 }
@@ -77,15 +72,16 @@ fn single(kind: Kind, word: &str) -> Result<String, Reason> {
         Kind::Integer { min, max } => {
             let value = parse_integer(word.as_bytes())
                 .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))?;
-            within(value, min, max)
+            within(value.into(), min.into(), max.into())
         }
         Kind::Memory { min, max } => {
             // Negative values, where they have a meaning, have no unit.
             let negative = parse_integer(word.as_bytes()).filter(|&value| min < 0 && value < 0);
-            let bytes = negative
-                .or_else(|| parse_memory(word))
+            let bytes: i128 = negative
+                .map(i128::from)
+                .or_else(|| parse_memory(word).map(i128::from))
                 .ok_or(Cow::Borrowed("argument must be a memory value"))?;
-            within(bytes, min, max)
+            within(bytes, min.into(), max.into())
         }
         Kind::MemoryOrPercent => memory_or_percent(word),
         Kind::Permissions => permissions(word),
@@ -126,7 +122,8 @@ fn several(words: &[&str], choices: &[&str]) -> Result<String, Reason> {
     Ok(in_order.join(" "))
 }
 
-fn within(value: i64, min: i64, max: i64) -> Result<String, Reason> {
+/// Text of a number within bounds, which may be those of unsigned numbers or of signed ones.
+fn within(value: i128, min: i128, max: i128) -> Result<String, Reason> {
     if (min..=max).contains(&value) {
         return Ok(value.to_string());
     }
@@ -134,10 +131,10 @@ fn within(value: i64, min: i64, max: i64) -> Result<String, Reason> {
 }
 
 /// Bytes from a number with a unit or without.
-pub(crate) fn parse_memory(word: &str) -> Option<i64> {
+pub(crate) fn parse_memory(word: &str) -> Option<u64> {
     let digits_end = word.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(digits_end);
-    let unit_bytes: i64 = match unit.to_ascii_lowercase().as_str() {
+    let unit_bytes: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" => 1000,
         "kb" => 1 << 10,
@@ -147,11 +144,11 @@ pub(crate) fn parse_memory(word: &str) -> Option<i64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    digits.parse::<i64>().ok()?.checked_mul(unit_bytes)
+    digits.parse::<u64>().ok()?.checked_mul(unit_bytes)
 }
 
 /// Bytes with the largest unit that divides them: how CONFIG REWRITE writes them.
-pub(super) fn format_memory(bytes: i64) -> String {
+pub(super) fn format_memory(bytes: i128) -> String {
     for (unit_bytes, unit) in [(1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")] {
         if bytes > 0 && bytes % unit_bytes == 0 {
             return format!("{}{unit}", bytes / unit_bytes);
@@ -164,7 +161,7 @@ fn memory_or_percent(word: &str) -> Result<String, Reason> {
     const REASON: Reason = Cow::Borrowed("argument must be a memory or percent value");
     let Some(percent) = word.strip_suffix('%') else {
         return parse_memory(word)
-            .filter(|&bytes| bytes >= 0)
+            .filter(|&bytes| i64::try_from(bytes).is_ok())
             .map(|bytes| bytes.to_string())
             .ok_or(REASON);
     };
@@ -198,6 +195,16 @@ fn is_cpu_list(word: &str) -> bool {
     word.is_empty() || word.split(',').all(is_range)
 }
 
+fn primary(words: &[&str]) -> Result<String, Reason> {
+    const PORT_MAX: i64 = 65_535;
+    let [host, port] = words else { return Err(Cow::Borrowed("wrong number of arguments")) };
+    if host.eq_ignore_ascii_case("no") && port.eq_ignore_ascii_case("one") {
+        return Ok(String::from("no one"));
+    }
+    let is_port = parse_integer(port.as_bytes()).is_some_and(|port| (0..=PORT_MAX).contains(&port));
+    is_port.then(|| words.join(" ")).ok_or(Cow::Borrowed("Invalid primary port"))
+}
+
 fn output_buffer_limits(words: &[&str], current: &str) -> Result<String, Reason> {
     if !words.len().is_multiple_of(4) {
         return Err(Cow::Borrowed("Wrong number of arguments in buffer limit configuration."));
@@ -210,9 +217,8 @@ fn output_buffer_limits(words: &[&str], current: &str) -> Result<String, Reason>
             .iter()
             .position(|class| class.eq_ignore_ascii_case(name))
             .ok_or("Invalid client class specified in buffer limit configuration.")?;
-        let size = |word: &str| parse_memory(word).filter(|&bytes| bytes >= 0);
         let seconds = parse_integer(limit[3].as_bytes()).filter(|&seconds| seconds >= 0);
-        match (size(limit[1]), size(limit[2]), seconds) {
+        match (parse_memory(limit[1]), parse_memory(limit[2]), seconds) {
             (Some(hard), Some(soft), Some(seconds)) => {
                 parsed.push((class, [hard.to_string(), soft.to_string(), seconds.to_string()]));
             }

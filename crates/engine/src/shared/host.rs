@@ -70,17 +70,13 @@ pub trait Host: Send + Sync + 'static {
         std::process::abort();
     }
 
-    /// Writes the configuration and declarations of users back into the file that the server was
-    /// started with.
+    /// Replaces the contents of the file that the server was started with by what `rewritten` makes
+    /// of them.
     ///
     /// # Errors
     ///
     /// The text for the client.
-    fn rewrite_configuration(
-        &self,
-        configuration: &Configuration,
-        users: &[Vec<u8>],
-    ) -> Result<(), String>;
+    fn rewrite_configuration(&self, rewritten: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<(), String>;
 
     /// Contents of the file of users.
     ///

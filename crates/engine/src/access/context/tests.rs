@@ -49,7 +49,7 @@ struct NoProcess;
 impl Host for NoProcess {
     fn shut_down(&self, _requested_by: &str) {}
 
-    fn rewrite_configuration(&self, _: &Configuration, _: &[Vec<u8>]) -> Result<(), String> {
+    fn rewrite_configuration(&self, _: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<(), String> {
         Ok(())
     }
 

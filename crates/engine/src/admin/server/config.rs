@@ -3,6 +3,7 @@
 use crate::access::options::is;
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
+use crate::config::Configuration;
 use crate::error::CommandError;
 use crate::slots::parking::WaitTarget;
 use crate::worker::session::Begun;
@@ -74,6 +75,18 @@ pub(super) fn resetstat(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn rewrite(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    rewrite_file(cx, Configuration::rewrite)
+}
+
+/// `CONFIG REWRITE` with a line of every directive, for `DEBUG`.
+pub(super) fn rewrite_whole(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    rewrite_file(cx, Configuration::rewrite_whole)
+}
+
+fn rewrite_file(
+    cx: &mut SessionCx<'_, '_>,
+    rewrite: fn(&Configuration, &[u8], &[Vec<u8>]) -> Vec<u8>,
+) -> Outcome {
     let configuration = cx.shared.configuration();
     let users: Vec<Vec<u8>> = match &cx.worker.settings.users_file {
         Some(_) => Vec::new(),
@@ -81,7 +94,7 @@ pub(super) fn rewrite(cx: &mut SessionCx<'_, '_>) -> Outcome {
     };
     cx.shared
         .host
-        .rewrite_configuration(&configuration, &users)
+        .rewrite_configuration(&|old| rewrite(&configuration, old, &users))
         .map_err(|text| CommandError::Text(text.into()))?;
     cx.reply.ok();
     Ok(())

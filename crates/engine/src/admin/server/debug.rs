@@ -11,7 +11,7 @@ use tidemill_store::value::list::List;
 use tidemill_store::{Encoding, EntryRef};
 
 use super::populate::populate;
-use super::{digest, save, structures};
+use super::{config, digest, save, structures};
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -41,6 +41,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "QUICKLIST") && (count == 3 || count == 4) => structures::quicklist(cx),
         () if is(name, "STRUCTSIZE") && count == 2 => structures::sizes(cx),
         () if is(name, "OBJECT") && (count == 3 || count == 4) => object(cx),
+        () if is(name, "CONFIG-REWRITE-FORCE-ALL") && count == 2 => config::rewrite_whole(cx),
         () if is(name, "DIGEST") && count == 2 => digest::whole(cx),
         () if is(name, "DIGEST-VALUE") && count >= 2 => digest::values(cx),
         () if is(name, "LISTPACK") && count == 3 => structures::listpack(cx),
@@ -354,7 +355,7 @@ fn segfault(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// The size from which on Valkey keeps an element of a list by itself. Here that depends on nothing
 /// but the size of a node, so the argument is only checked.
 fn packed_threshold(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    const BYTES_END: i64 = 4 << 30;
+    const BYTES_END: u64 = 4 << 30;
     match std::str::from_utf8(cx.arg(2)).ok().and_then(parse_memory) {
         Some(0..BYTES_END) => without_effect(cx),
         _ => Err("ERR argument must be a memory value bigger than 1 and smaller than 4gb".into()),
@@ -380,6 +381,7 @@ const HELP: &[(&str, &str)] = &[
     ("AOF-FLUSH-SLEEP <microseconds>", "Pauses before each write of the append-only file."),
     ("ASSERT", "Crashes the server as a failed assertion does."),
     ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
+    ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with a line of every directive."),
     ("DICT-RESIZING <0|1>", "Has no effect here."),
     ("DIGEST", "A checksum of all data, equal to Valkey's."),
     ("DIGEST-VALUE <key> [<key> ...]", "A checksum of each key's value, likewise."),

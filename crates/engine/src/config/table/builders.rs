@@ -26,7 +26,16 @@ pub(super) const fn memory(
     min: i64,
     summary: &'static str,
 ) -> Directive {
-    Directive::new(name, Kind::Memory { min, max: i64::MAX }, default, summary)
+    Directive::new(name, Kind::Memory { min, max: i64::MAX as u64 }, default, summary)
+}
+
+/// A number of bytes that Valkey keeps in an unsigned number, so that it may be above 2^63.
+pub(super) const fn unsigned_memory(
+    name: &'static str,
+    default: &'static str,
+    summary: &'static str,
+) -> Directive {
+    Directive::new(name, Kind::Memory { min: 0, max: u64::MAX }, default, summary)
 }
 
 pub(super) const fn choice(

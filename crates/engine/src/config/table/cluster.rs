@@ -1,7 +1,7 @@
 //! Cluster mode, which does not exist yet.
 
 use super::super::directive::Directive;
-use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, text};
+use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, text, unsigned_memory};
 
 const NONE: &str = "there is no cluster mode: `cluster-enabled` is refused";
 
@@ -47,7 +47,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     integer("cluster-databases", "1", 1, I32, "Databases in cluster mode.")
         .at_start()
         .without_effect(NONE),
-    memory("cluster-link-sendbuf-limit", "0", 0, "Bytes unsent to a node.").without_effect(NONE),
+    unsigned_memory("cluster-link-sendbuf-limit", "0", "Bytes unsent to a node.")
+        .without_effect(NONE),
     integer(
         "cluster-manual-failover-timeout",
         "5000",

@@ -3,7 +3,7 @@
 use tidemill_store::limits::DATABASES_MAX;
 
 use super::super::directive::{Directive, Kind};
-use super::builders::{ANY, I32, choice, flag, integer, memory, text};
+use super::builders::{ANY, I32, choice, flag, integer, memory, text, unsigned_memory};
 
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
@@ -27,10 +27,9 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "How many databases SELECT knows. One that was never written takes 8 bytes.",
     )
     .at_start(),
-    memory(
+    unsigned_memory(
         "maxmemory",
         "0",
-        0,
         "Bytes of live data and of clients' buffers beyond which keys are evicted, or writes \
          refused; 0 for no limit. What waits for readers or for a background thread to be freed \
          does not count: `rcu-retired-max` bounds it.",

@@ -70,7 +70,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     Directive::new(
         "proto-max-bulk-len",
-        Kind::Memory { min: 1 << 20, max: ELEMENT_BYTES_MAX as i64 },
+        Kind::Memory { min: 1 << 20, max: ELEMENT_BYTES_MAX as u64 },
         "536870912",
         "Longest argument of a request, longest string, largest table of LCS, and longest reply \
          of HRANDFIELD with a negative count, in bytes. Valkey has no maximum; here an element of \

@@ -7,7 +7,7 @@ const NONE: &str = "there is no replication: `replicaof` is refused";
 const UNSAFE: &str = "there is no replication, so no write could be confirmed";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
-    Directive::new("replicaof", Kind::Words { min: 2, max: 2 }, "", "The primary to follow.")
+    Directive::new("replicaof", Kind::Primary, "", "The primary to follow.")
         .aliases(&["slaveof"])
         .at_start()
         .only(&["", "no one"], "there is no replication"),

@@ -12,7 +12,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Where threads run: by the plan printed at start, anywhere, on one CPU each, on one core \
          each, or workers and background apart.",
     )
-    .at_start(),
+    .fixed(),
     integer(
         "worker-threads",
         "0",
@@ -20,8 +20,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         1024,
         "Workers; 0 takes as many as the placement finds cores for.",
     )
-    .at_start(),
-    integer("workers-per-core", "1", 1, 2, "Workers on one physical core.").at_start(),
+    .fixed(),
+    integer("workers-per-core", "1", 1, 2, "Workers on one physical core.").fixed(),
     flag(
         "busy-reply-all",
         false,
@@ -45,7 +45,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Time slice of a worker in microseconds, at least 100 (Linux 6.12 or newer); 0 leaves it \
          to the kernel. Refused, a line is logged.",
     )
-    .at_start(),
+    .fixed(),
     integer(
         "wakeup-coalescing-us",
         "0",
@@ -62,7 +62,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Scheduling policy of background threads; under `batch` one that wakes up does not \
          preempt a worker.",
     )
-    .at_start(),
+    .fixed(),
     choice(
         "memory-policy",
         "default",
@@ -71,35 +71,35 @@ pub(super) const DIRECTIVES: &[Directive] = &[
          node first, that node only, or all nodes with a worker in turn. Refused, a line is \
          logged.",
     )
-    .at_start(),
+    .fixed(),
     flag(
         "huge-pages",
         false,
         "Asks for huge pages (MADV_HUGEPAGE) for what workers store, unless the machine forbids \
          them. Refused, a line is logged.",
     )
-    .at_start(),
+    .fixed(),
     choice(
         "rcu-flavour",
         "qsbr",
         &["qsbr", "memb", "mb", "bp", "signal"],
         "How readers and reclaimers agree.",
     )
-    .at_start(),
+    .fixed(),
     choice(
         "rcu-read-section",
         "iteration",
         &["iteration", "command"],
         "What a read section spans, for the flavours that have them.",
     )
-    .at_start(),
+    .fixed(),
     choice(
         "rcu-quiescent",
         "iteration",
         &["iteration", "batch", "command"],
         "How often a quiescent state is announced under `qsbr`.",
     )
-    .at_start(),
+    .fixed(),
     memory(
         "rcu-retired-max",
         "0",
@@ -109,12 +109,12 @@ pub(super) const DIRECTIVES: &[Directive] = &[
          least.",
     ),
     integer("metrics-port", "0", 0, PORT, "Port that serves metrics over HTTP; 0 for none.")
-        .at_start(),
+        .fixed(),
     Directive::new(
         "metrics-bind",
         Kind::Words { min: 0, max: 16 },
         "127.0.0.1",
         "Addresses that serve metrics.",
     )
-    .at_start(),
+    .fixed(),
 ];

@@ -89,6 +89,39 @@ func TestTLS_ConfigSetReloadsOrChangesNothing(t *testing.T) {
 	}
 }
 
+// The certificate for outgoing connections is told of, and taken up like the others.
+func TestTLS_InfoTellsOfTheCertificateForOutgoingConnections(t *testing.T) {
+	server := start(t, "--tls-auto-reload-interval", "1")
+	control := server.Dial(t)
+	told := func(what string) string {
+		for _, line := range strings.Split(string(do(t, control, "INFO", "tls").Text), "\r\n") {
+			if value, is := strings.CutPrefix(line, "tls_client_cert_"+what+":"); is {
+				return value
+			}
+		}
+		return "missing"
+	}
+	if serial, left := told("serial"), told("expires_in_seconds"); serial != "none" || left != "0" {
+		t.Errorf("%s, %s without one", serial, left)
+	}
+	own := server.authority.issue(t, "client", time.Now().Add(time.Hour), newECDSA(t))
+	set := []string{"CONFIG", "SET", "tls-client-cert-file"}
+	for _, wrong := range []string{"/nowhere", own.keyFile} {
+		if reply := do(t, control, append(set, wrong)...); !reply.IsError() {
+			t.Errorf("%s: %s", wrong, reply)
+		}
+	}
+	expect(t, control, "OK", append(set, own.certificateFile)...)
+	first := told("serial")
+	if left, err := strconv.Atoi(told("expires_in_seconds")); err != nil || left < 3000 ||
+		left > 3600 || len(first) < 8 {
+		t.Errorf("serial %s, %d s left, %v", first, left, err)
+	}
+	next := server.authority.issue(t, "client", time.Now().Add(time.Hour), newECDSA(t))
+	copyFile(t, next.certificateFile, own.certificateFile)
+	eventually(t, "it is taken up", func() bool { return told("serial") != first })
+}
+
 func TestTLS_ChangedFilesAreTakenUpByThemselves(t *testing.T) {
 	server := start(t, "--tls-auto-reload-interval", "1")
 	first := server.shown(t)
@@ -187,6 +220,10 @@ func TestTLS_CertificateNamesTheUser(t *testing.T) {
 	do(t, control, "ACL", "SETUSER", "urn:app:bob", "on", "allcommands")
 	alice := trusted.issue(t, "alice", tomorrow(), newECDSA(t), "urn:app:nobody", "urn:app:bob")
 	stranger := trusted.issue(t, "stranger", tomorrow(), newECDSA(t), "urn:app:stranger")
+	// Read up to the NUL byte it would be another one.
+	cut := trusted.issue(t, "alice\x00mallory", tomorrow(), newECDSA(t))
+	long := trusted.issue(t, strings.Repeat("x", 300)+"\x00", tomorrow(), newECDSA(t))
+	do(t, control, "ACL", "SETUSER", strings.Repeat("x", 255), "on", "allcommands")
 	for _, step := range []struct {
 		field             string
 		certificates      []*identity
@@ -198,6 +235,8 @@ func TestTLS_CertificateNamesTheUser(t *testing.T) {
 		{"CN", nil, "default", ""},
 		{"CN", []*identity{stranger}, "default", "stranger"},
 		{"URI", []*identity{stranger}, "default", "urn:app:stranger"},
+		{"CN", []*identity{cut}, "default", "alice"},
+		{"CN", []*identity{long}, "default", "xxx"},
 	} {
 		do(t, control, "ACL", "LOG", "RESET")
 		before := server.info(t, "acl_access_denied_tls_cert")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -300,4 +301,46 @@ func TestTLS_LargeArgumentArrivesWhole(t *testing.T) {
 			t.Errorf("%d bytes, not %d", len(reply.Text), len(value))
 		}
 	}
+}
+
+// Replies that no socket takes for a while, of all sizes, come whole and in order behind that.
+func TestTLS_RepliesOutlastSocketsThatTakeNothing(t *testing.T) {
+	const small, large = 10 << 10, 10 << 20
+	server := start(t, "--client-output-buffer-limit", "normal 0 0 0")
+	control, conn := server.Dial(t), server.mustDial(t, server.config())
+	do(t, control, "SET", "small", strings.Repeat("s", small))
+	do(t, control, "SET", "large", strings.Repeat("l", large))
+	expect(t, conn, "OK", "CLIENT", "SETNAME", "slow")
+	expect(t, control, "OK", "DEBUG", "FORCE-TLS-WRITE-ERROR", "1")
+	for _, step := range []struct {
+		calls  []string
+		unsent int
+	}{{[]string{"small", "small"}, 2 * small}, {[]string{"large"}, large}} {
+		var batch []byte
+		for _, key := range step.calls {
+			batch = wire.AppendCommand(batch, []byte("GET"), []byte(key))
+		}
+		if err := conn.SendRaw(batch); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "its replies pile up", func() bool {
+			for _, line := range strings.Split(do(t, control, "CLIENT", "LIST").String(), "\n") {
+				_, after, _ := strings.Cut(line, " omem=")
+				omem, _ := strconv.Atoi(strings.Fields(after + " 0")[0])
+				if strings.Contains(line, " name=slow ") && omem >= step.unsent {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	expect(t, control, "OK", "DEBUG", "FORCE-TLS-WRITE-ERROR", "0")
+	for _, want := range []string{
+		strings.Repeat("s", small), strings.Repeat("s", small), strings.Repeat("l", large),
+	} {
+		if reply, err := conn.Receive(); err != nil || string(reply.Text) != want {
+			t.Errorf("%d bytes, %v", len(reply.Text), err)
+		}
+	}
+	expect(t, conn, "PONG", "PING")
 }

@@ -476,6 +476,10 @@ impl Host for Process {
         FileSystem::fail(fault);
     }
 
+    fn fill_tls_sockets(&self, are_full: bool) {
+        crate::tls::stream::fill_sockets(are_full);
+    }
+
     fn log_position(&self) -> Option<LogPosition> {
         self.durability.position()
     }

@@ -139,6 +139,8 @@ pub struct TlsConfig {
     pub authorities_file: Option<String>,
     /// Directory of the authorities of clients.
     pub authorities_directory: Option<String>,
+    /// File of the certificate that outgoing connections would show.
+    pub outgoing_certificate_file: Option<String>,
     /// Demand for certificates of clients.
     pub client_certificates: ClientCertificates,
     /// Field of a client's certificate that names its user.
@@ -311,6 +313,7 @@ impl Configuration {
             key_password: self.path("tls-key-file-pass"),
             authorities_file: self.path("tls-ca-cert-file"),
             authorities_directory: self.path("tls-ca-cert-dir"),
+            outgoing_certificate_file: self.path("tls-client-cert-file"),
             client_certificates: match self.text("tls-auth-clients") {
                 "no" => ClientCertificates::None,
                 "optional" => ClientCertificates::Optional,

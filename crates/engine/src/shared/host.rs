@@ -169,6 +169,9 @@ pub trait Host: Send + Sync + 'static {
     /// Lets writes or syncs of data's files fail from now on, for tests.
     fn fail_disk(&self, _fault: DiskFault) {}
 
+    /// Lets sockets take nothing of what is sent by TLS, or take it again, for tests.
+    fn fill_tls_sockets(&self, _are_full: bool) {}
+
     /// Facts about the append-only file, if there is one.
     fn append_only(&self) -> Option<AppendOnlyFacts> {
         None

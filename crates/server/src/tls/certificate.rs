@@ -58,14 +58,17 @@ pub(crate) struct PeerNames {
 }
 
 impl PeerNames {
-    /// Names in a certificate that was judged before. One with a NUL byte is none: texts that end
-    /// there would take it for another name.
+    /// Names in a certificate that was judged before. One with a NUL byte stays whole: no user has
+    /// such a name, and what ends there would be another one.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> PeerNames {
         let Ok(parsed) = parse(certificate) else { return PeerNames::default() };
-        let is_name = |name: &&[u8]| !name.is_empty() && !name.contains(&0);
+        let is_name = |name: &&[u8]| !name.is_empty();
         let common_name = parsed.subject().iter_common_name().next();
         let common_name = common_name.map(|name| name.attr_value().data);
-        let cut = |name: &[u8]| name[..name.len().min(COMMON_NAME_BYTES_MAX)].to_vec();
+        let cut = |name: &[u8]| match name.contains(&0) {
+            true => name.to_vec(),
+            false => name[..name.len().min(COMMON_NAME_BYTES_MAX)].to_vec(),
+        };
         let alternatives = parsed.subject_alternative_name().ok().flatten();
         let uris = alternatives.iter().flat_map(|names| &names.value.general_names);
         let uris = uris.filter_map(|name| match name {

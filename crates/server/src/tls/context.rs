@@ -21,6 +21,8 @@ pub(crate) struct TlsContext {
     pub(crate) certificate: CertificateFacts,
     /// Of the authority that expires first.
     pub(crate) authority: Option<CertificateFacts>,
+    /// Of the certificate of outgoing connections.
+    pub(crate) outgoing: Option<CertificateFacts>,
     pub(super) fingerprint: Fingerprint,
 }
 
@@ -31,6 +33,7 @@ impl fmt::Debug for TlsContext {
             .debug_struct("TlsContext")
             .field("certificate", &self.certificate)
             .field("authority", &self.authority)
+            .field("outgoing", &self.outgoing)
             .finish_non_exhaustive()
     }
 }
@@ -63,6 +66,8 @@ impl TlsContext {
                         are of the future"
                 .into());
         }
+        let outgoing = files.outgoing_certificates()?;
+        let outgoing = outgoing.first().map(CertificateFacts::of).transpose()?;
         let mut server = server_config(config, &authorities)?
             .with_single_cert(chain, files.key(config.key_password.as_deref())?)
             .map_err(|error| format!("Failed to load certificate and private key: {error}"))?;
@@ -78,6 +83,7 @@ impl TlsContext {
             server: Arc::new(server),
             certificate,
             authority: facts.into_iter().min_by_key(|authority| authority.not_after_s),
+            outgoing,
             fingerprint: files.fingerprint(),
         })
     }

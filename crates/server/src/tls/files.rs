@@ -15,6 +15,8 @@ pub(super) struct TlsFiles {
     certificate: (PathBuf, Vec<u8>),
     key: (PathBuf, Vec<u8>),
     authorities: Vec<(PathBuf, Vec<u8>)>,
+    /// Certificate of outgoing connections, of which `INFO` tells the expiry.
+    outgoing: Option<(PathBuf, Vec<u8>)>,
 }
 
 /// Fingerprint of the contents of all files.
@@ -53,14 +55,18 @@ impl TlsFiles {
             certificate: named(&config.certificate_file, "tls-cert-file")?,
             key: named(&config.key_file, "tls-key-file")?,
             authorities,
+            outgoing: match &config.outgoing_certificate_file {
+                Some(path) => Some(read(Path::new(path))?),
+                None => None,
+            },
         })
     }
 
     /// Fingerprint of paths and contents.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut context = digest::Context::new(&digest::SHA256);
-        for (path, contents) in [&self.certificate, &self.key].into_iter().chain(&self.authorities)
-        {
+        let own = [&self.certificate, &self.key];
+        for (path, contents) in own.into_iter().chain(&self.authorities).chain(&self.outgoing) {
             context.update(path.as_os_str().as_encoded_bytes());
             context.update(&contents.len().to_le_bytes());
             context.update(contents);
@@ -74,9 +80,16 @@ impl TlsFiles {
     ///
     /// Text for the operator.
     pub(super) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
-        let (path, contents) = &self.certificate;
-        let certificates = certificates(path, contents)?;
-        if certificates.is_empty() { Err(wrong(path, &"no certificate")) } else { Ok(certificates) }
+        some_certificates(&self.certificate)
+    }
+
+    /// The certificate of outgoing connections, followed by its chain; none without a file.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator.
+    pub(super) fn outgoing_certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        self.outgoing.as_ref().map_or(Ok(Vec::new()), some_certificates)
     }
 
     /// Certificates of the authorities. The file must have one; in the directory, files without
@@ -142,6 +155,14 @@ fn read_directory(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
     paths.retain(|path| path.is_file());
     paths.sort();
     paths.iter().map(|path| read(path)).collect()
+}
+
+/// Certificates of a file, which must have one.
+fn some_certificates(
+    (path, contents): &(PathBuf, Vec<u8>),
+) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = certificates(path, contents)?;
+    if certificates.is_empty() { Err(wrong(path, &"no certificate")) } else { Ok(certificates) }
 }
 
 fn certificates(path: &Path, contents: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -140,6 +140,10 @@ impl Reception {
             let server = &context.certificate;
             facts.push(("tls_server_cert_serial", server.serial.clone()));
             facts.push(("tls_server_cert_expires_in_seconds", left(server.not_after_s)));
+            if let Some(outgoing) = &context.outgoing {
+                facts.push(("tls_client_cert_serial", outgoing.serial.clone()));
+                facts.push(("tls_client_cert_expires_in_seconds", left(outgoing.not_after_s)));
+            }
             if let Some(authority) = &context.authority {
                 facts.push(("tls_ca_cert_serial", authority.serial.clone()));
                 facts.push(("tls_ca_cert_expires_in_seconds", left(authority.not_after_s)));

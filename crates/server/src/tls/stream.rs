@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -17,6 +18,15 @@ use tidemill_resp::encode::ReplyBuffer;
 use super::certificate::PeerNames;
 use crate::limits::{READ_BYTES, TLS_RECORD_BYTES_MAX, TLS_SENT_BYTES_MAX, TLS_WRITTEN_BYTES};
 use crate::output::Sent;
+
+/// True while no socket takes ciphertext, for tests.
+static ARE_SOCKETS_FULL: AtomicBool = AtomicBool::new(false);
+
+/// Lets sockets take no ciphertext from now on, or take it again, for tests.
+pub(crate) fn fill_sockets(are_full: bool) {
+    // Relaxed: a switch, which orders nothing.
+    ARE_SOCKETS_FULL.store(are_full, Ordering::Relaxed);
+}
 
 /// Buffers of a worker for the connections that speak TLS. No memory until there is one.
 #[derive(Debug, Default)]
@@ -333,6 +343,10 @@ pub(super) fn tell_input_over(socket: &OwnedFd) {
 /// Writes bytes; returns the number of those that were taken.
 fn write(socket: &OwnedFd, bytes: &[u8]) -> (Sent, usize) {
     let mut count = 0;
+    // Relaxed: as in `fill_sockets`.
+    if ARE_SOCKETS_FULL.load(Ordering::Relaxed) {
+        return (Sent::Part, 0);
+    }
     while count < bytes.len() {
         match rustix::io::write(socket, &bytes[count..]) {
             Ok(taken) => count += taken,

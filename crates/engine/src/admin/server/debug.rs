@@ -71,6 +71,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
         () if is(name, "OOM") && count == 2 => out_of_memory(cx),
         () if is(name, "SEGFAULT") && count == 2 => segfault(cx),
+        () if is(name, "FORCE-TLS-WRITE-ERROR") && count == 3 => fill_tls_sockets(cx),
         () if is(name, "HELP") && count == 2 => help(cx),
         () => Err(CommandError::subcommand_syntax("DEBUG", name).into()),
     }
@@ -108,6 +109,12 @@ fn disk_fault(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let fault = faults.iter().find(|(name, _)| is(wanted, name));
     let &(_, fault) = fault.ok_or(CommandError::Syntax)?;
     cx.shared.host.fail_disk(fault);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn fill_tls_sockets(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.host.fill_tls_sockets(is_on(cx.arg(2)));
     cx.reply.ok();
     Ok(())
 }
@@ -390,6 +397,7 @@ const HELP: &[(&str, &str)] = &[
         "Lets writes or syncs of snapshot and append-only file fail, or each sync take a second.",
     ),
     ("ERROR <string>", "Answers the string as an error."),
+    ("FORCE-TLS-WRITE-ERROR <0|1>", "Whether sockets take nothing of what is sent by TLS."),
     ("HASHTABLE-CAN-ABORT-SHRINK <0|1>", "Has no effect here."),
     ("HTSTATS <dbid> [full]", "Sizes of a database's tables."),
     ("HTSTATS-KEY <key> [full]", "Number of elements of a value with encoding `hashtable`."),

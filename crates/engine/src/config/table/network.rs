@@ -6,7 +6,7 @@ use super::super::directive::{Directive, Kind};
 use super::builders::{ANY, I32, PORT, flag, integer, memory, secret, text};
 
 const NO_RDMA: &str = "there is no RDMA";
-const OUTGOING: &str = "the server opens no connections";
+const OUTGOING: &str = "the only connections that the server opens are those of MIGRATE";
 const REFERRED: &str = "long values leave by reference always";
 const WORKERS: &str = "every worker accepts and reads for itself; see `worker-threads`";
 

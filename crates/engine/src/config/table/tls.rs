@@ -3,7 +3,8 @@
 use super::super::directive::Directive;
 use super::builders::{I32, PORT, choice, flag, integer, secret, text};
 
-const OUTGOING: &str = "the server opens no connections";
+const OUTGOING: &str =
+    "the only connections that the server opens are those of MIGRATE, without TLS";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     integer("tls-port", "0", 0, PORT, "Port for TLS, beside `port` or instead of it; 0 for none."),
@@ -64,8 +65,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     .without_effect("threads of their own do the handshakes"),
     text("tls-dh-params-file", "", "Diffie-Hellman parameters.")
         .without_effect("no cipher suite here uses them"),
-    text("tls-client-cert-file", "", "Certificate for outgoing connections.")
-        .without_effect(OUTGOING),
+    text(
+        "tls-client-cert-file",
+        "",
+        "Certificate for outgoing connections, PEM. None of them speaks TLS: `INFO tls` tells when \
+         it expires.",
+    )
+    .reread(),
     text("tls-client-key-file", "", "Key for outgoing connections.").without_effect(OUTGOING),
     secret("tls-client-key-file-pass", "Password of that key.").without_effect(OUTGOING),
     flag("tls-cluster", false, "TLS between nodes.").without_effect("there is no cluster mode"),

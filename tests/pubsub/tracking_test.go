@@ -228,6 +228,38 @@ func TestTracking_TableIsBounded(t *testing.T) {
 	})
 }
 
+// Keys for which a write left no room are evicted, and their readers told, before the next reply.
+func TestTracking_EvictedKeysAreToldBeforeTheNextReply(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind)
+		conn := server.Dial(t)
+		do(t, conn, "HELLO", "3")
+		do(t, conn, "CLIENT", "TRACKING", "ON")
+		number := func(name string) int {
+			value, err := strconv.Atoi(info(t, conn, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+		do(t, conn, "SET", "source", strings.Repeat("x", 200<<10))
+		limit := number("used_memory") - number("mem_not_counted_for_evict") + 100<<10
+		do(t, conn, "CONFIG", "SET", "maxmemory-policy", "volatile-random", "maxmemory",
+			strconv.Itoa(limit))
+		do(t, conn, "SET", "volatile", "x", "EX", "10000")
+		do(t, conn, "GET", "volatile")
+		// Beyond the limit by itself; keys without an expiry stay.
+		do(t, conn, "BITOP", "NOT", "large", "source")
+		if first := do(t, conn, "STRLEN", "large"); first.Kind != '>' ||
+			!strings.Contains(first.String(), "volatile") {
+			t.Errorf("%v: %s comes first", kind, first)
+		}
+		if second, err := conn.Receive(); err != nil || second.Kind != ':' {
+			t.Errorf("%v: then %s, %v", kind, second, err)
+		}
+	}
+}
+
 // A cache is a client that keeps copies of keys, and drops what it is told has changed.
 type cache struct {
 	mode  string

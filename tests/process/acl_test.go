@@ -226,6 +226,32 @@ func TestACL_DeletedUsersClientsAreClosed(t *testing.T) {
 	}
 }
 
+// TestACL_ProtectedClientOfADeletedUserIsShown until it goes by itself, and can do nothing.
+func TestACL_ProtectedClientOfADeletedUserIsShown(t *testing.T) {
+	for _, kind := range kindsWithUsers {
+		t.Run(string(kind), func(t *testing.T) {
+			server := instance.Start(t, kind, workers(kind)...)
+			conn, client := server.Dial(t), server.Dial(t)
+			expectOK(t, conn, "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
+			expectOK(t, client, "AUTH", "app", "x")
+			id := fmt.Sprint(do(t, client, "CLIENT", "ID").Int())
+			expectOK(t, conn, "DEBUG", "PROTECT-CLIENT", id)
+			do(t, conn, "ACL", "DELUSER", "app")
+			line := string(do(t, conn, "CLIENT", "LIST", "ID", id).Text)
+			if !strings.Contains(line, " flags=A ") {
+				t.Errorf("CLIENT LIST: %s", line)
+			}
+			client.Timeout = time.Second
+			if reply, err := client.Do("SET", "k", "v"); err == nil {
+				t.Errorf("it was answered %s", reply)
+			}
+			if reply := do(t, conn, "EXISTS", "k"); reply.Int() != 0 {
+				t.Error("it has set a key")
+			}
+		})
+	}
+}
+
 func awaitField(t *testing.T, conn *wire.Conn, section, name string, want int) {
 	t.Helper()
 	deadline := time.Now().Add(closeTimeout)

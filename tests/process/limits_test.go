@@ -456,8 +456,16 @@ func TestOutputLimit_CountsRepliesBeforeTheyAreSent(t *testing.T) {
 				t.Errorf("%q: %d disconnections", words, after-before)
 			}
 		}
+		do(t, conn, "HSET", "hash", "f", "v")
+		do(t, conn, "SADD", "set", "m")
+		do(t, conn, "ZADD", "sorted", "1", "m")
 		limit("100000")
 		closes("LRANGE list 0 -1")
+		// Replies that are larger than any that is made.
+		for _, call := range []string{"HRANDFIELD hash", "SRANDMEMBER set", "ZRANDMEMBER sorted"} {
+			closes(call + " -999999999")
+			closes("MULTI", call+" -999999999", "EXEC")
+		}
 		closes("MULTI", "SET a 1", "LRANGE list 0 -1", "SET b 2", "EXEC")
 		for _, key := range []string{"a", "b"} {
 			if reply := do(t, conn, "GET", key); len(reply.Text) == 0 {

@@ -228,6 +228,28 @@ func TestTracking_TableIsBounded(t *testing.T) {
 	})
 }
 
+// What was read before the limit was lowered is invalidated before the next reply, although nothing
+// is done from time to time.
+func TestTracking_ALoweredBoundHoldsAtOnce(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind)
+		reader, other := server.Dial(t), server.Dial(t)
+		do(t, other, "DEBUG", "PAUSE-CRON", "1")
+		do(t, reader, "HELLO", "3")
+		do(t, reader, "CLIENT", "TRACKING", "ON")
+		do(t, reader, "MGET", "1", "2")
+		do(t, reader, "MULTI")
+		do(t, other, "CONFIG", "SET", "tracking-table-max-keys", "1")
+		if first := do(t, reader, "PING"); first.Kind != '>' {
+			t.Errorf("%v: %s comes first", kind, first)
+		}
+		if second, err := reader.Receive(); err != nil || string(second.Text) != "QUEUED" {
+			t.Errorf("%v: then %s, %v", kind, second, err)
+		}
+		do(t, other, "DEBUG", "PAUSE-CRON", "0")
+	}
+}
+
 // Keys for which a write left no room are evicted, and their readers told, before the next reply.
 func TestTracking_EvictedKeysAreToldBeforeTheNextReply(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {

@@ -31,6 +31,8 @@ pub enum CommandError {
     Loading,
     /// The system does not give the server this number of bytes for the command.
     NoMemory(u64),
+    /// The reply would be larger than a string may be.
+    ReplyTooLarge,
     /// The client has not authenticated.
     NotAuthenticated,
     /// Any other text, with its code, without the leading dash.
@@ -76,6 +78,9 @@ impl CommandError {
             CommandError::NotAFloat => "ERR value is not a valid float",
             CommandError::NoSuchKey => "ERR no such key",
             CommandError::IndexOutOfRange => "ERR index out of range",
+            CommandError::ReplyTooLarge => {
+                "ERR reply exceeds maximum allowed size (proto-max-bulk-len)"
+            }
             CommandError::Arity(name) => {
                 let text = format!("ERR wrong number of arguments for '{name}' command");
                 return Cow::Owned(text.into_bytes());

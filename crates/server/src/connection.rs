@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::EventFlags;
+use tidemill_engine::shared::clients::CLIENT_BYTES;
 use tidemill_engine::worker::session::Session;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
@@ -185,13 +186,13 @@ impl Connection {
             && !self.session.is_subscriber
     }
 
-    /// Memory that the client takes, unsent payloads in full.
+    /// Memory that the client takes, unsent payloads in full: what `CLIENT LIST` shows of it.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let output = self.output.len().max(self.output.allocated_bytes());
         let output = output + self.transport.memory_bytes() + self.held.len();
         let input = self.input.allocated_bytes() + self.parser.allocated_bytes();
         let buffers = input + output + self.session.queued_bytes();
-        (size_of::<Connection>() + buffers) as u64 + self.session.client.registered_bytes()
+        CLIENT_BYTES + buffers as u64 + self.session.client.registered_bytes()
     }
 
     /// The client as the log names it: what identifies it and the size of its backlog, but nothing
@@ -231,10 +232,12 @@ impl Connection {
     #[cold]
     pub(crate) fn publish_memory(&self) {
         let client = &self.session.client;
+        // What precedes a large argument is parsed: as in Valkey it counts among the arguments.
+        let head_bytes = self.input.head_bytes();
         for (shown, bytes) in [
-            (&client.pending_bytes, self.input.len()),
-            (&client.pending_memory_bytes, self.input.allocated_bytes()),
-            (&client.parsed_memory_bytes, self.parser.allocated_bytes()),
+            (&client.pending_bytes, self.input.len() - head_bytes),
+            (&client.pending_memory_bytes, self.input.allocated_bytes() - head_bytes),
+            (&client.parsed_memory_bytes, self.parser.allocated_bytes() + head_bytes),
         ] {
             shown.store(bytes as u64, Ordering::Relaxed);
         }
@@ -242,8 +245,11 @@ impl Connection {
 
     /// Publishes the size of its unsent replies: memory of the buffer, or payloads by reference.
     pub(crate) fn publish_unsent(&self) {
+        let client = &self.session.client;
         let bytes = self.unsent_memory_bytes() as u64;
-        // Relaxed: as above.
-        self.session.client.unsent_bytes.store(bytes, Ordering::Relaxed);
+        let parts = u32::try_from(self.output.part_count()).unwrap_or(u32::MAX);
+        // Relaxed, both: as above.
+        client.unsent_bytes.store(bytes, Ordering::Relaxed);
+        client.unsent_parts.store(parts, Ordering::Relaxed);
     }
 }

@@ -79,6 +79,11 @@ impl Input {
         self.bytes.len() - self.start + self.large.as_ref().map_or(0, |large| large.len())
     }
 
+    /// Number of those bytes that precede an argument in memory of its own, in the same request.
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.large.as_ref().map_or(0, |large| large.position)
+    }
+
     /// Size of its memory.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.large.as_ref().map_or(0, |large| large.len())
@@ -303,6 +308,7 @@ mod tests {
         let (mut input, bytes) = with_large(first);
         assert!(input.awaits_large() && input.large().is_none() && !input.is_large());
         assert_eq!((input.pending(), input.len()), (HEAD, HEAD.len() + first));
+        assert_eq!(input.head_bytes(), HEAD.len());
         assert_eq!(input.allocated_bytes(), input.len(), "what is announced takes nothing");
         assert!(input.extend(&bytes[first..first + 100]));
         let mut arrived = first + 100;
@@ -325,6 +331,7 @@ mod tests {
         input.consume(HEAD.len() + 2);
         assert!(input.large().is_none());
         assert_eq!((input.pending(), input.len()), (&b"PING\r\n"[..], 6));
+        assert_eq!(input.head_bytes(), 0);
         input.consume(6);
         assert_eq!((input.is_empty(), input.allocated_bytes()), (true, 0));
     }

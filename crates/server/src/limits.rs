@@ -120,6 +120,9 @@ pub const UNAUTHENTICATED_LINE_US: u64 = 10_000_000;
 /// of it is executed, and it is read slowly.
 pub const BLOCKED_OUTPUT_BYTES: u64 = 64 << 20;
 
+/// Bytes of a block of Valkey's list of replies.
+pub const REPLY_BLOCK_BYTES: u64 = 16 * 1024;
+
 /// Bytes of replies up to which none count before the socket has refused them: those that fit
 /// Valkey's buffer of a client.
 pub const FRESH_BYTES_MIN: u64 = 16 * 1024;

@@ -157,9 +157,7 @@ impl<F: Flavour> EventLoop<F> {
         self.holding.refresh();
         if self.config.is_outdated(shared) {
             self.reconfigure();
-            if self.config.client_memory_bytes_max > 0 {
-                self.evict_clients();
-            }
+            self.enforce_limits();
         }
         self.coalescing.note(events);
         self.deliver(now_us);

@@ -16,8 +16,6 @@ use crate::memory;
 /// Bytes that an element of the reply takes at least: an empty string.
 const ELEMENT_BYTES_MIN: u64 = b"$0\r\n\r\n".len() as u64;
 
-const TOO_LARGE: &str = "ERR reply exceeds maximum allowed size (proto-max-bulk-len)";
-
 /// Answers with `count` draws, each from all `length` positions, of which there is one at least.
 /// `begin` answers the header, `write` the strings of a position, `strings_per_draw` of them.
 pub(crate) fn answer_with_repetition<'k: 'g, 'g>(
@@ -29,7 +27,7 @@ pub(crate) fn answer_with_repetition<'k: 'g, 'g>(
 ) -> Outcome {
     let bytes_max = cx.settings().bulk_bytes_max;
     if count.saturating_mul(strings_per_draw) > bytes_max as u64 / ELEMENT_BYTES_MIN {
-        return Err(TOO_LARGE.into());
+        return Err(CommandError::ReplyTooLarge.into());
     }
     let (mark, before) = (cx.reply.mark(), cx.reply.len());
     begin(cx, count as usize);
@@ -41,7 +39,7 @@ pub(crate) fn answer_with_repetition<'k: 'g, 'g>(
                 return Err(NO_MEMORY_FOR_REPLY.into());
             }
             cx.reply.truncate(mark);
-            return Err(TOO_LARGE.into());
+            return Err(CommandError::ReplyTooLarge.into());
         }
     }
     Ok(())

@@ -483,7 +483,9 @@ impl Configuration {
         Some(self.text(name)).filter(|path| !path.is_empty()).map(str::to_owned)
     }
 
-    fn client_memory_bytes_max(&self) -> u64 {
+    /// Bytes that all clients together may take; 0 for no limit.
+    #[must_use]
+    pub fn client_memory_bytes_max(&self) -> u64 {
         // Less would not let clients talk at all.
         const LEAST: u64 = 128 << 10;
         let text = self.text("maxmemory-clients");

@@ -600,6 +600,9 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// Writes an error reply.
     pub(crate) fn error(&mut self, error: &CommandError) {
+        if matches!(error, CommandError::ReplyTooLarge) {
+            self.end_if_beyond_output_limit();
+        }
         self.worker.stats(self.shared).error_replies.add(1);
         let wire = error.wire();
         self.shared.count_error(&wire);

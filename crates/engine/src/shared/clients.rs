@@ -73,10 +73,14 @@ pub struct Client {
     pub protocol: AtomicU32,
     /// Killed by a command: it executes nothing any more.
     is_killed: AtomicBool,
+    /// Its connection outlasts that until the client closes it (`DEBUG PROTECT-CLIENT`).
+    pub is_protected: AtomicBool,
     /// `CLIENT NO-EVICT`.
     pub no_evict: AtomicBool,
     /// `CLIENT NO-TOUCH`.
     pub no_touch: AtomicBool,
+    /// `READONLY`.
+    pub is_readonly: AtomicBool,
     /// `CLIENT IMPORT-SOURCE`.
     pub is_import_source: AtomicBool,
     /// `CLIENT CAPA redirect`.
@@ -101,6 +105,8 @@ pub struct Client {
     pub parsed_memory_bytes: AtomicU64,
     /// Bytes of replies that its socket did not take yet, with the room for them.
     pub unsent_bytes: AtomicU64,
+    /// Parts of those replies: payloads by reference, and the bytes between them.
+    pub unsent_parts: AtomicU32,
     /// Account that it has authenticated for; none before, for the default user's.
     account: Mutex<Option<Arc<Account>>>,
     /// Topics that it subscribes to, for those who take permissions away. None before the first.
@@ -273,6 +279,13 @@ impl Client {
         let _ = self.worker.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 
+    /// True if it was killed, and others see it no more.
+    #[must_use]
+    pub fn has_gone(&self) -> bool {
+        // Relaxed: a switch for tests, set before the client is killed.
+        self.is_killed() && !self.is_protected.load(Ordering::Relaxed)
+    }
+
     /// Kills it; its worker closes the connection.
     pub(crate) fn kill(&self) {
         // Relaxed: as in `is_killed`.
@@ -282,7 +295,7 @@ impl Client {
     /// Memory that the engine knows it to take: its state, and what it has piled up.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        // Relaxed: for others' information only.
+        // Relaxed: for others' information, and for the choice of those to evict.
         let piled_up = [
             &self.pending_memory_bytes,
             &self.parsed_memory_bytes,
@@ -290,8 +303,7 @@ impl Client {
             &self.unsent_bytes,
         ]
         .map(|bytes| bytes.load(Ordering::Relaxed));
-        let own_bytes = (size_of::<Client>() + SESSION_BYTES) as u64;
-        own_bytes + piled_up.iter().sum::<u64>() + self.registered_bytes()
+        CLIENT_BYTES + piled_up.iter().sum::<u64>() + self.registered_bytes()
     }
 
     /// Wait of its blocking command, if it is in one.
@@ -341,6 +353,9 @@ impl Client {
         change(texts.get_or_insert_default());
     }
 }
+
+/// Memory of the state of a client that has nothing piled up.
+pub const CLIENT_BYTES: u64 = (size_of::<Client>() + SESSION_BYTES) as u64;
 
 const TRACKS: u8 = 1;
 const TRACKS_BY_PREFIX: u8 = 1 << 1;
@@ -415,8 +430,10 @@ impl Clients {
             is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
             is_killed: AtomicBool::new(false),
+            is_protected: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            is_readonly: AtomicBool::new(false),
             is_import_source: AtomicBool::new(false),
             follows_redirects: AtomicBool::new(false),
             tracking_letters: AtomicU8::new(0),
@@ -429,6 +446,7 @@ impl Clients {
             pending_memory_bytes: AtomicU64::new(0),
             parsed_memory_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(0),
+            unsent_parts: AtomicU32::new(0),
             account: Mutex::default(),
             topics: Mutex::default(),
             waiter: Mutex::default(),

@@ -44,8 +44,14 @@ impl LiveConfig {
 
     #[inline]
     pub(super) fn version(&self) -> u64 {
-        // Acquire: pairs with the Release in `change`.
+        // Acquire: pairs with the Release in `change` and `look_again`.
         self.version.load(Ordering::Acquire)
+    }
+
+    /// Lets workers take the settings again: something beside the directives has changed.
+    pub(super) fn look_again(&self) {
+        // Release: pairs with the Acquire in `version`.
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Changes directives that the host is ready for, protected ones if the client may: all or

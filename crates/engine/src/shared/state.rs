@@ -110,6 +110,7 @@ pub struct Shared {
     memory_bytes: u64,
     expires_actively: AtomicBool,
     is_cron_paused: AtomicBool,
+    counts_reply_blocks: AtomicBool,
     verifies_checksums: AtomicBool,
     config: LiveConfig,
     /// When the server started, Unix time in microseconds.
@@ -210,6 +211,7 @@ impl Shared {
             memory_bytes: spec.host.memory_bytes(),
             expires_actively: AtomicBool::new(true),
             is_cron_paused: AtomicBool::new(false),
+            counts_reply_blocks: AtomicBool::new(false),
             verifies_checksums: AtomicBool::new(true),
             config: LiveConfig::new(spec.configuration),
             host: spec.host,
@@ -545,6 +547,21 @@ impl Shared {
     /// Puts periodic work off, or no longer.
     pub fn pause_cron(&self, is_paused: bool) {
         self.is_cron_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// True if limits count replies by the blocks of Valkey's list of replies, from the first byte
+    /// on (`DEBUG CLIENT-ENFORCE-REPLY-LIST`). Workers look with the settings.
+    #[must_use]
+    pub fn counts_reply_blocks(&self) -> bool {
+        // Relaxed: the version of the settings orders it.
+        self.counts_reply_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Counts replies by blocks, or no longer.
+    pub(crate) fn count_reply_blocks(&self, counts_blocks: bool) {
+        // Relaxed: as in `counts_reply_blocks`.
+        self.counts_reply_blocks.store(counts_blocks, Ordering::Relaxed);
+        self.config.look_again();
     }
 
     /// Switches active expiry on or off.

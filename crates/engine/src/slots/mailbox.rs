@@ -34,6 +34,13 @@ pub enum Message {
         /// The session.
         session: u64,
     },
+    /// A session ends because all clients take too much memory.
+    Evict {
+        /// The session.
+        session: u64,
+        /// Bytes that it took.
+        bytes: u64,
+    },
 }
 
 impl Message {
@@ -43,7 +50,8 @@ impl Message {
         match *self {
             Message::Wake { session }
             | Message::Unblocked { session, .. }
-            | Message::Kill { session } => session,
+            | Message::Kill { session }
+            | Message::Evict { session, .. } => session,
         }
     }
 }

@@ -129,6 +129,8 @@ pub struct Session {
     /// True if it may run commands: it has authenticated, or needs not.
     pub is_authenticated: bool,
     has_authenticated: bool,
+    /// True once it has authenticated, or needed not, whatever it did since.
+    pub was_authenticated: bool,
     /// True if it replays a log: it may do everything, whatever users there are.
     pub(crate) replays: bool,
     /// True if its user may do everything: nothing of its commands needs to be looked at.
@@ -157,6 +159,8 @@ pub struct Session {
     pub sent_http: bool,
     /// There was no memory for a reply of which a part was sent: the connection cannot go on.
     pub lacked_memory: bool,
+    /// It ends because it asked for a reply beyond the limit of what clients are sent.
+    pub exceeds_output_limit: bool,
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) waiter: Option<Arc<Waiter>>,
@@ -195,6 +199,7 @@ impl Session {
             database: 0,
             is_authenticated: false,
             has_authenticated: user.admits_everybody(),
+            was_authenticated: false,
             replays: false,
             is_unrestricted: false,
             brief_reads: BriefReads::None,
@@ -210,6 +215,7 @@ impl Session {
             close_after_reply: false,
             sent_http: false,
             lacked_memory: false,
+            exceeds_output_limit: false,
             transaction: None,
             watch: None,
             waiter: None,
@@ -276,6 +282,7 @@ impl Session {
         self.is_authenticated = self.has_authenticated
             || users.default_account().user().admits_everybody()
             || self.replays;
+        self.was_authenticated |= self.is_authenticated;
         self.is_unrestricted = self.user.is_unrestricted() || self.replays;
         self.may_discover_keys = self.is_unrestricted;
         self.brief_reads =

@@ -158,6 +158,9 @@ pub struct Worker {
     /// True if a limit for unsent replies is set, which counts whole replies: none is made in
     /// pieces then.
     pub limits_output: bool,
+    /// Bytes of replies, sent to one client, that end it at once, subscribers left out; 0 for no
+    /// such limit.
+    pub output_bytes_max: u64,
     /// Scripts and functions that it compiled.
     pub(crate) scripts: WorkerScripts,
     /// Buffers of its runs.
@@ -218,6 +221,7 @@ impl Worker {
             reads_briefly: true,
             missed: Vec::new(),
             limits_output: false,
+            output_bytes_max: 0,
             scripts: WorkerScripts::default(),
             script_buffers: RunBuffers::default(),
             orphans: Vec::new(),

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use tidemill_engine::execute::Next;
+
 use crate::harness::Server;
 
 const START_MS: u64 = 1_700_000_000_000;
@@ -42,6 +44,25 @@ fn a_reply_that_grows_too_large_is_taken_back() {
     server.call(client, &["HRANDFIELD", "h", "-16", "WITHVALUES"]);
     server.call(client, &["HLEN", "h"]);
     assert_eq!(server.call(client, &["EXEC"]), format!("*2\r\n{TOO_LARGE}:1\r\n"));
+}
+
+/// Valkey makes so much of the reply as the client may be sent, and ends the client.
+#[test]
+fn a_client_whose_limit_is_below_the_largest_reply_ends_with_a_larger_one() {
+    let (mut server, client) = with_large_field();
+    let request = b"HRANDFIELD h -1000000000\r\n";
+    let script = ["EVAL", "return redis.pcall('HRANDFIELD', 'h', -1000000000)", "0"];
+    for (limit_bytes, is_ended) in [(0, false), ((1 << 20) + 1, false), (1 << 20, true)] {
+        server.worker(0).0.output_bytes_max = limit_bytes;
+        assert_eq!(server.call(client, &script), TOO_LARGE, "a script's reply is no client's");
+        let next = server.turn_once(client, request);
+        assert_eq!(next == Next::Close, is_ended, "{limit_bytes} bytes: {next:?}");
+        server.take_output(client);
+    }
+    let subscriber = server.connect(0);
+    server.call(subscriber, &["HELLO", "3"]);
+    server.call(subscriber, &["SUBSCRIBE", "c"]);
+    assert_ne!(server.turn_once(subscriber, request), Next::Close, "it has a limit of its own");
 }
 
 #[test]

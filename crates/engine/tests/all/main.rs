@@ -12,6 +12,7 @@ mod acl;
 mod acl_beside_valkey;
 mod acl_matrix;
 mod answered;
+mod clients;
 mod config_beside_valkey;
 mod eviction;
 mod expired_for_all;

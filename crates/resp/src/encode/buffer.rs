@@ -79,6 +79,12 @@ impl ReplyBuffer {
         self.run.bytes.capacity() + self.shared.capacity() * size_of::<Shared>()
     }
 
+    /// Number of parts of what is not sent yet: payloads by reference, and one for own bytes.
+    #[must_use]
+    pub fn part_count(&self) -> usize {
+        self.shared.len() + usize::from(self.run.bytes.len() > self.sent_bytes)
+    }
+
     /// Bytes not sent yet, in order, as slices for `writev`. None is empty.
     pub fn segments(&self) -> Segments<'_> {
         Segments { buffer: self, at: self.sent_bytes, shared_index: 0, shared_is_next: false }

@@ -227,3 +227,19 @@ fn much_is_handed_over_without_a_copy() {
     assert_eq!((output.protocol(), reply.protocol()), (Protocol::Resp3, Protocol::Resp2));
     assert!(reply.is_empty());
 }
+
+#[test]
+fn parts_are_payloads_by_reference_and_all_other_bytes() {
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    assert_eq!(reply.part_count(), 0);
+    reply.ok();
+    assert_eq!(reply.part_count(), 1);
+    for _ in 0..3 {
+        reply.bulk_shared(Bytes::from_static(b"payload"));
+    }
+    assert_eq!(reply.part_count(), 4);
+    reply.advance(reply.len() - 1);
+    assert_eq!(reply.part_count(), 1, "the end of the last line");
+    reply.advance(1);
+    assert_eq!(reply.part_count(), 0);
+}

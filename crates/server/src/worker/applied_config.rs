@@ -17,6 +17,8 @@ pub(super) struct AppliedConfig {
     /// Bytes of fresh replies from which on a client of some class may exceed its hard limit at
     /// once.
     pub(super) fresh_bytes_min: usize,
+    /// True if replies count by blocks, see [`Shared::counts_reply_blocks`].
+    pub(super) counts_reply_blocks: bool,
 }
 
 impl Deref for AppliedConfig {
@@ -35,8 +37,10 @@ impl AppliedConfig {
         let config = shared.configuration().server();
         let OutputBufferLimits { normal, pubsub, .. } = config.output_buffer_limits;
         let bytes = fresh_bytes_max(normal).min(fresh_bytes_max(pubsub));
-        let fresh_bytes_min = usize::try_from(bytes).unwrap_or(usize::MAX);
-        AppliedConfig { config, version, fresh_bytes_min }
+        let counts_reply_blocks = shared.counts_reply_blocks();
+        let fresh_bytes_min =
+            if counts_reply_blocks { 1 } else { usize::try_from(bytes).unwrap_or(usize::MAX) };
+        AppliedConfig { config, version, fresh_bytes_min, counts_reply_blocks }
     }
 
     /// True if another configuration is in force by now.
@@ -49,6 +53,7 @@ impl AppliedConfig {
     pub(super) fn limit_output(&self, worker: &mut Worker) {
         let OutputBufferLimits { normal, pubsub, .. } = self.config.output_buffer_limits;
         worker.limits_output = normal.hard_bytes > 0 || normal.soft_bytes > 0;
+        worker.output_bytes_max = normal.hard_bytes;
         worker.receivers.limit_subscribers(pubsub.hard_bytes);
     }
 

@@ -49,7 +49,13 @@ impl<F: Flavour> EventLoop<F> {
                 let worker = self.execution.worker_mut();
                 worker.invalidate_own(&self.spec.shared, session, &changed);
             }
-            Message::Kill { .. } => self.close(index),
+            Message::Kill { .. } => {
+                // Relaxed: set before the message was posted, if at all.
+                if !self.connections[index].session.client.is_protected.load(Ordering::Relaxed) {
+                    self.close(index);
+                }
+            }
+            Message::Evict { bytes, .. } => self.evict(index, bytes),
         }
     }
 

@@ -9,7 +9,7 @@ use tidemill_rcu::Flavour;
 use super::EventLoop;
 use crate::backlog;
 use crate::connection::Connection;
-use crate::limits::{LONG_REPLY_UNSENT_BYTES, UNAUTHENTICATED_OUTPUT_BYTES_MAX};
+use crate::limits::{LONG_REPLY_UNSENT_BYTES, REPLY_BLOCK_BYTES, UNAUTHENTICATED_OUTPUT_BYTES_MAX};
 use crate::output::Sent;
 
 impl<F: Flavour> EventLoop<F> {
@@ -96,7 +96,8 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn check_output(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.backlog_bytes() as u64;
-        if !connection.session.is_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX {
+        if !connection.session.was_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX
+        {
             self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
             self.close_unauthenticated(index);
             return true;
@@ -118,9 +119,16 @@ impl<F: Flavour> EventLoop<F> {
     fn exceeds_at_once(&self, index: usize, fresh_bytes: usize) -> bool {
         let connection = &self.connections[index];
         let limit = self.config.output_limit(&connection.session);
-        let bytes = (connection.backlog_bytes() + fresh_bytes) as u64;
+        let mut bytes = (connection.backlog_bytes() + fresh_bytes) as u64;
+        let mut bytes_max = backlog::fresh_bytes_max(limit);
+        if self.config.counts_reply_blocks {
+            bytes = bytes.next_multiple_of(REPLY_BLOCK_BYTES);
+            if !connection.session.was_authenticated {
+                bytes_max = bytes_max.min(UNAUTHENTICATED_OUTPUT_BYTES_MAX);
+            }
+        }
         // Requests of a client that has gone are executed; their replies are for nobody.
-        !connection.state.is_output_over() && bytes >= backlog::fresh_bytes_max(limit)
+        !connection.state.is_output_over() && bytes >= bytes_max
     }
 
     /// Ends a client that does not take what it is sent.

@@ -45,6 +45,14 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
+    /// Lets limits hold that were lowered, before anything is executed that was sent since.
+    pub(super) fn enforce_limits(&mut self) {
+        if self.config.client_memory_bytes_max > 0 {
+            self.evict_clients();
+        }
+        self.execution.limit_tracked(&self.spec.shared);
+    }
+
     /// Lets clients go on whose long replies wait until the last pieces are taken: the replies keep
     /// much memory from being freed.
     fn resume_long_replies(&mut self) {
@@ -105,7 +113,10 @@ impl<F: Flavour> EventLoop<F> {
             index,
             may_be_evicted: !connection.session.client.no_evict.load(Ordering::Relaxed),
         };
-        let own: Vec<Footprint> = self.connections.iter().map(footprint).collect();
+        // Those that were killed are about to go.
+        let living = self.connections.iter();
+        let living = living.filter(|(_, connection)| !connection.session.client.is_killed());
+        let own: Vec<Footprint> = living.map(footprint).collect();
         let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
         let stats = self.execution.stats(&shared);
         stats.client_bytes.set(own_bytes);
@@ -122,7 +133,7 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    fn evict(&mut self, index: usize, bytes: u64) {
+    pub(super) fn evict(&mut self, index: usize, bytes: u64) {
         let client = self.connections[index].describe(self.execution.worker().now_ms());
         log::info!("Evicting client: {client}");
         let stats = self.execution.stats(&self.spec.shared);

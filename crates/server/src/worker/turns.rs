@@ -98,6 +98,10 @@ impl<F: Flavour> EventLoop<F> {
                 scheduler.wait(connection.session.id(), wake_up);
             }
             Next::Unblock => connection.state.begin_waiting(),
+            Next::Close if connection.session.exceeds_output_limit => {
+                execution.reply_mut().clear();
+                return self.close_for_output(index);
+            }
             Next::Close => self.begin_closing(index),
         }
         self.send_replies(index);

@@ -1,7 +1,6 @@
 //! Changes of users.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::access::options::integer;
 use crate::access::outcome::Outcome;
@@ -10,6 +9,7 @@ use crate::acl::{
     Account, ChannelsOfNewUsers, DEFAULT_NAME, Replaced, Rules, UnclosedSelector, generate,
     has_spaces,
 };
+use crate::admin::connection::end_client;
 use crate::error::CommandError;
 use crate::slots::mailbox::Message;
 
@@ -73,10 +73,7 @@ pub(super) fn close_clients(cx: &mut SessionCx<'_, '_>, replaced: &Replaced) {
             cx.session.close_after_reply = true;
             continue;
         }
-        client.kill();
-        // Acquire: pairs with the Release of the worker that handed the connection on.
-        let worker = client.worker.load(Ordering::Acquire);
-        cx.shared.mailboxes.post(worker, Message::Kill { session: client.id });
+        end_client(cx.shared, &client, Message::Kill { session: client.id });
     }
 }
 

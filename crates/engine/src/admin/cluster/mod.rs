@@ -3,6 +3,8 @@
 
 mod declarations;
 
+use std::sync::atomic::Ordering;
+
 use crate::access::handler::Handler;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -52,16 +54,27 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&CLUSTER_SLOTS, Handler::Session(refused)),
     (&CLUSTER_SLOT_STATS, Handler::Session(refused)),
     (&CLUSTER_SYNCSLOTS, Handler::Session(refused)),
-    (&READONLY_CONNECTION, Handler::Session(permitted)),
-    (&READWRITE_CONNECTION, Handler::Session(permitted)),
+    (&READONLY_CONNECTION, Handler::Session(read_only)),
+    (&READWRITE_CONNECTION, Handler::Session(read_write)),
 ];
 
 fn refused(_: &mut SessionCx<'_, '_>) -> Outcome {
     Err(CommandError::err("This instance has cluster support disabled").into())
 }
 
-/// Any connection may read and write here.
-fn permitted(cx: &mut SessionCx<'_, '_>) -> Outcome {
+fn read_only(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    note_readonly(cx, true)
+}
+
+fn read_write(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    note_readonly(cx, false)
+}
+
+/// Shows the mode in `CLIENT LIST`. Any connection may read and write here: without a cluster the
+/// mode says nothing else in Valkey either.
+fn note_readonly(cx: &mut SessionCx<'_, '_>, is_readonly: bool) -> Outcome {
+    // Relaxed: for others' information only.
+    cx.session.client.is_readonly.store(is_readonly, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }

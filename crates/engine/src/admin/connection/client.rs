@@ -96,8 +96,14 @@ pub(super) fn flags(client: &Client) -> String {
     if client.is_watch_broken() {
         flags.push('d');
     }
+    if client.is_killed() {
+        flags.push('A');
+    }
     if client.address.parse::<SocketAddr>().is_err() {
         flags.push('U');
+    }
+    if client.is_readonly.load(Ordering::Relaxed) {
+        flags.push('r');
     }
     if client.no_evict.load(Ordering::Relaxed) {
         flags.push('e');
@@ -142,7 +148,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={} \
          sub={} psub={} ssub={} multi={} watch={} qbuf={pending_bytes} qbuf-free={room_bytes} \
          argv-mem={parsed_bytes} multi-mem={} \
-         rbs=0 rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} \
+         rbs=0 rbp=0 obl=0 oll={} omem={unsent_bytes} tot-mem={} events={} cmd={command} \
          user={} redir={} resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
@@ -159,6 +165,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         if queued == u64::MAX { -1 } else { queued as i64 },
         client.watched.load(Ordering::Relaxed),
         client.queued_bytes.load(Ordering::Relaxed),
+        client.unsent_parts.load(Ordering::Relaxed),
         client.memory_bytes(),
         if unsent_bytes > 0 { "rw" } else { "r" },
         text(&client.user_name()),
@@ -225,10 +232,7 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
         if client.id == own_id {
             cx.session.close_after_reply = true;
         } else {
-            client.kill();
-            // Acquire: pairs with the Release of the worker that handed the connection on.
-            let worker = client.worker.load(Ordering::Acquire);
-            cx.shared.mailboxes.post(worker, Message::Kill { session: client.id });
+            end_client(cx.shared, &client, Message::Kill { session: client.id });
         }
     }
     match (is_old_form, count) {
@@ -237,6 +241,38 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
         (false, count) => cx.reply.integer(count),
     }
     Ok(())
+}
+
+/// Kills another client; its worker closes the connection by the message.
+pub(in crate::admin) fn end_client(shared: &Shared, client: &Client, message: Message) {
+    client.kill();
+    shared.mailboxes.post(client.owner(), message);
+}
+
+/// Evicts the largest clients until all together take no more than `limit_bytes`. The workers see
+/// to that ten times a second, each to its own; a limit that was lowered holds, over all of them,
+/// for what is sent behind the answer.
+pub(in crate::admin) fn evict_beyond(cx: &mut SessionCx<'_, '_>, limit_bytes: u64) {
+    let mut clients: Vec<_> = cx.shared.clients.all();
+    clients.retain(|client| !client.is_killed());
+    let mut sized: Vec<_> = clients.iter().map(|client| (client.memory_bytes(), client)).collect();
+    let mut total_bytes: u64 = sized.iter().map(|(bytes, _)| bytes).sum();
+    // Relaxed: a client that says so at this moment is early or late.
+    sized.retain(|(_, client)| !client.no_evict.load(Ordering::Relaxed));
+    sized.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    for (bytes, client) in sized {
+        if total_bytes <= limit_bytes {
+            return;
+        }
+        total_bytes -= bytes;
+        let message = Message::Evict { session: client.id, bytes };
+        if client.id == cx.session.id() {
+            // Behind its reply.
+            cx.shared.mailboxes.post(client.owner(), message);
+        } else {
+            end_client(cx.shared, client, message);
+        }
+    }
 }
 
 pub(super) fn reply_mode(cx: &mut SessionCx<'_, '_>) -> Outcome {

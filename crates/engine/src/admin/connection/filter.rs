@@ -114,8 +114,7 @@ impl<'s> Filter<'s> {
         let elapsed_s = |since_ms: u64| (now_ms.saturating_sub(since_ms) / 1000) as i64;
         // Relaxed: for information only, as in a listing.
         let last_ms = client.last_command_ms.load(Ordering::Relaxed);
-        // A killed client counts as gone.
-        !client.is_killed()
+        !client.has_gone()
             && self.wanted.answers(client).into_iter().flatten().all(|is_true| is_true)
             && !self.unwanted.answers(client).into_iter().flatten().any(|is_true| is_true)
             && self.age_s_min.is_none_or(|least| elapsed_s(client.connected_ms) >= least)

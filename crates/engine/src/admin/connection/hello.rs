@@ -190,6 +190,7 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     unsubscribe_all(cx.shared, cx.worker, cx.session);
     cx.session.client.no_touch.store(false, Ordering::Relaxed);
     cx.session.client.no_evict.store(false, Ordering::Relaxed);
+    cx.session.client.is_readonly.store(false, Ordering::Relaxed);
     set_import_source(cx, false);
     cx.session.forget_user(&cx.shared.users);
     change_name(cx, b"");

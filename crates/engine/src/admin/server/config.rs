@@ -3,6 +3,7 @@
 use crate::access::options::is;
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
+use crate::admin::connection::evict_beyond;
 use crate::config::Configuration;
 use crate::error::CommandError;
 use crate::slots::parking::WaitTarget;
@@ -37,12 +38,17 @@ pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err(CommandError::Loading.into());
     }
     let may_change_protected = cx.session.client.is_among(cx.worker.settings.protected_configs);
+    let before_bytes = cx.shared.configuration().client_memory_bytes_max();
     cx.shared
         .configure(&changes, may_change_protected)
         .map_err(|error| CommandError::Bytes(error.wire()))?;
     // Requests behind this one in the same turn run under the new settings.
     cx.worker.refresh_settings(cx.shared);
     cx.session.refresh_user(&cx.shared.users);
+    let limit_bytes = cx.shared.configuration().client_memory_bytes_max();
+    if limit_bytes > 0 && (before_bytes == 0 || limit_bytes < before_bytes) {
+        evict_beyond(cx, limit_bytes);
+    }
     let is_switch_off = |(name, value): &(&[u8], &[u8])| is(name, "appendonly") && is(value, "no");
     if changes.iter().any(is_switch_off) {
         return await_closed_log(cx);

@@ -1,5 +1,6 @@
 //! `DEBUG`: what tests of clients and servers need.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "SET-SKIP-CHECKSUM-VALIDATION") && count == 3 => skip_checksums(cx),
         () if is(name, "STRINGMATCH-TEST") && count == 2 => match_random_texts(cx),
         () if is(name, "PROTECT-CLIENT") && count == 3 => protect_client(cx),
+        () if is(name, "CLIENT-ENFORCE-REPLY-LIST") && count == 3 => enforce_reply_list(cx),
         () if is(name, "REPLYBUFFER") && count == 4 => reply_buffer(cx),
         () if is(name, "LOG") && count == 3 => log(cx),
         () if is(name, "LEAK") && count == 3 => leak(cx),
@@ -236,11 +238,20 @@ fn match_random_texts(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Clients are always closed at the end of an iteration, so there is nothing to be put off.
 fn protect_client(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let id = parse_integer(cx.arg(2)).ok_or(CommandError::from("ERR Invalid client id"))?;
-    cx.shared.clients.find(id.cast_unsigned()).ok_or(CommandError::from("ERR No such client"))?;
-    without_effect(cx)
+    let client = cx.shared.clients.find(id.cast_unsigned());
+    let client = client.ok_or(CommandError::from("ERR No such client"))?;
+    // Relaxed: its worker reads it behind the message that kills it, if any does.
+    client.is_protected.store(true, Ordering::Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn enforce_reply_list(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.count_reply_blocks(is_on(cx.arg(2)));
+    cx.reply.ok();
+    Ok(())
 }
 
 /// Reply buffers are of a worker and not of a client; the arguments are checked.
@@ -369,14 +380,10 @@ fn packed_threshold(cx: &mut SessionCx<'_, '_>) -> Outcome {
     }
 }
 
-/// Switches of parts of Valkey that there are not here: reply lists of clients, resizing of hash
-/// tables, a child process, a timer that all periodic work hangs on.
-const WITHOUT_EFFECT: &[&str] = &[
-    "CLIENT-ENFORCE-REPLY-LIST",
-    "DICT-RESIZING",
-    "HASHTABLE-CAN-ABORT-SHRINK",
-    "PAUSE-AFTER-FORK",
-];
+/// Switches of parts of Valkey that there are not here: resizing of hash tables, a child process, a
+/// timer that all periodic work hangs on.
+const WITHOUT_EFFECT: &[&str] =
+    &["DICT-RESIZING", "HASHTABLE-CAN-ABORT-SHRINK", "PAUSE-AFTER-FORK"];
 
 fn without_effect(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.ok();
@@ -387,7 +394,10 @@ const HELP: &[(&str, &str)] = &[
     ("ABORT-SAVE", "Ends the save or rewrite in the background, which has failed then."),
     ("AOF-FLUSH-SLEEP <microseconds>", "Pauses before each write of the append-only file."),
     ("ASSERT", "Crashes the server as a failed assertion does."),
-    ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
+    (
+        "CLIENT-ENFORCE-REPLY-LIST <0|1>",
+        "Whether limits count replies by blocks of 16 KiB, from the first byte on.",
+    ),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with a line of every directive."),
     ("DICT-RESIZING <0|1>", "Has no effect here."),
     ("DIGEST", "A checksum of all data, equal to Valkey's."),
@@ -414,7 +424,7 @@ const HELP: &[(&str, &str)] = &[
         "POPULATE <count> [<prefix>] [<size>]",
         "Makes strings <prefix>:<number>, `key` by default, where there are none; not journaled.",
     ),
-    ("PROTECT-CLIENT <id>", "Has no effect here."),
+    ("PROTECT-CLIENT <id>", "Keeps a client in CLIENT LIST, once killed, until it goes."),
     ("PROTOCOL <type>", "Answers a value of a type, of which it names all when asked for another."),
     ("QUICKLIST <key> [<0|1>]", "Whether the value's encoding is `quicklist`."),
     ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),

@@ -82,7 +82,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "0",
         "Most memory of all clients together, at least 128 KiB; 0 for no limit. Beyond it the \
          largest are disconnected but those with CLIENT NO-EVICT: at once where one takes as much \
-         by itself, otherwise ten times a second. A percentage is of `maxmemory`.",
+         by itself or the limit is lowered, otherwise ten times a second. A percentage is \
+         of `maxmemory`.",
     ),
     integer("io-threads", "1", 1, 256, "Threads that read and write for the main thread.")
         .without_effect(WORKERS),

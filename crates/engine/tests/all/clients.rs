@@ -1,0 +1,88 @@
+//! Clients as others see them, and limits over all of them.
+
+use std::sync::atomic::Ordering;
+
+use tidemill_engine::execute::Next;
+
+use super::harness::Server;
+
+const NOW_MS: u64 = 1_700_000_000_000;
+const MEGABYTE: u64 = 1 << 20;
+
+/// Lets a client have this much input that is not executed.
+fn pile_up(server: &mut Server, client: u64, bytes: u64) {
+    let client = server.worker(0).1.clients.find(client).expect("it is connected");
+    client.pending_memory_bytes.store(bytes, Ordering::Relaxed);
+}
+
+/// Those of the clients that `CLIENT LIST` shows.
+fn listed(server: &mut Server, asker: u64, clients: &[u64]) -> Vec<u64> {
+    let list = server.call(asker, &["CLIENT", "LIST"]);
+    let is_listed = |client: &u64| list.contains(&format!("id={client} "));
+    clients.iter().copied().filter(is_listed).collect()
+}
+
+#[test]
+fn a_lowered_limit_kills_the_largest_clients_of_all_workers_and_no_more_than_needed() {
+    let mut server = Server::new(2, NOW_MS);
+    let clients: Vec<u64> = (0..6).map(|index| server.connect(index % 2)).collect();
+    let [caller, spared, small, large, middle, late] = clients[..] else { unreachable!() };
+    server.call(spared, &["CLIENT", "NO-EVICT", "on"]);
+    for (client, megabytes) in [(spared, 9), (small, 1), (large, 8), (middle, 4), (late, 2)] {
+        pile_up(&mut server, client, megabytes * MEGABYTE);
+    }
+    let limit = |server: &mut Server, value: &str| {
+        assert_eq!(server.call(caller, &["CONFIG", "SET", "maxmemory-clients", value]), "+OK\r\n");
+    };
+    limit(&mut server, "25mb");
+    assert_eq!(listed(&mut server, caller, &clients), clients, "24 MiB and a little fit");
+    limit(&mut server, "17mb");
+    let left = [caller, spared, small, middle, late];
+    assert_eq!(listed(&mut server, caller, &clients), left, "the largest was enough");
+    assert_eq!(server.turn_once(large, b"SET k v\r\n"), Next::Close);
+    assert_eq!(server.call(caller, &["EXISTS", "k"]), ":0\r\n");
+    for value in ["18mb", "0", "17mb"] {
+        limit(&mut server, value);
+        assert_eq!(listed(&mut server, caller, &clients), left, "{value}: not more than before");
+    }
+    // Killed clients do not count: they are about to go.
+    server.call(caller, &["CLIENT", "KILL", "ID", &late.to_string()]);
+    limit(&mut server, "15mb");
+    assert_eq!(listed(&mut server, caller, &clients), [caller, spared, small, middle]);
+    // A part of `maxmemory` sinks with it.
+    limit(&mut server, "50%");
+    server.call(caller, &["CONFIG", "SET", "maxmemory", "24mb"]);
+    assert_eq!(listed(&mut server, caller, &clients), [caller, spared, small]);
+    // In a transaction, too; whoever says no is spared whatever it takes.
+    server.call(caller, &["MULTI"]);
+    server.call(caller, &["CONFIG", "SET", "maxmemory-clients", "128kb"]);
+    assert!(server.call(caller, &["EXEC"]).ends_with("+OK\r\n"));
+    assert_eq!(listed(&mut server, caller, &clients), [caller, spared]);
+}
+
+#[test]
+fn a_caller_that_is_the_largest_is_answered_before_it_is_evicted() {
+    let mut server = Server::new(1, NOW_MS);
+    let (caller, other) = (server.connect(0), server.connect(0));
+    pile_up(&mut server, caller, 4 * MEGABYTE);
+    let next = server.turn_once(caller, b"CONFIG SET maxmemory-clients 1mb\r\n");
+    assert!(matches!(next, Next::Input { .. }), "{next:?}");
+    let messages = format!("{:?}", server.worker(0).1.mailboxes.take(0));
+    assert!(messages.contains(&format!("Evict {{ session: {caller}, ")), "{messages}");
+    assert_eq!(server.take_output(caller), "+OK\r\n");
+    assert_eq!(listed(&mut server, other, &[other]), [other]);
+}
+
+#[test]
+fn a_protected_client_is_shown_once_killed_and_executes_nothing() {
+    let mut server = Server::new(2, NOW_MS);
+    let (caller, client) = (server.connect(0), server.connect(1));
+    let id = client.to_string();
+    let shown = server.worker(0).1.clients.find(client).expect("it is connected");
+    shown.is_protected.store(true, Ordering::Relaxed);
+    assert_eq!(server.call(client, &["INCR", "k"]), ":1\r\n", "nobody has killed it");
+    server.call(caller, &["CLIENT", "KILL", "ID", &id]);
+    assert!(server.call(caller, &["CLIENT", "LIST", "ID", &id]).contains(" flags=A "));
+    assert_eq!(server.turn_once(client, b"INCR k\r\n"), Next::Close);
+    assert_eq!(server.call(caller, &["GET", "k"]), "$1\r\n1\r\n");
+}

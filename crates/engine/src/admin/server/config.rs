@@ -91,7 +91,7 @@ pub(super) fn rewrite_whole(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 fn rewrite_file(
     cx: &mut SessionCx<'_, '_>,
-    rewrite: fn(&Configuration, &[u8], &[Vec<u8>]) -> Vec<u8>,
+    rewrite: impl Fn(&Configuration, &[u8], &[Vec<u8>]) -> Vec<u8>,
 ) -> Outcome {
     let configuration = cx.shared.configuration();
     let users: Vec<Vec<u8>> = match &cx.worker.settings.users_file {

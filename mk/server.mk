@@ -46,7 +46,11 @@ valkey-suite: build-server ## Valkey's own Tcl suite with Tidemill in the server
 valkey-suite-fast: build-server ## the units of the suite that `make check` runs, at most 4 minutes
 	python3 tests/valkey/run.py --fast $(UNITS)
 
-soak: valkey-suite
+soak: valkey-suite client-suites
+
+.PHONY: client-suites
+client-suites: build-server ## redis-py's and go-redis's own tests, beside Valkey, 10 minutes; SUITES="go-redis" for one of them
+	python3 tests/clients/suites.py $(SUITES)
 
 soak: test-asan test-tsan ## the long versions of the tests
 	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0

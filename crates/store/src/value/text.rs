@@ -358,9 +358,9 @@ impl<'h> TextEdit<'h> {
             path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(link, 0), (run, 0)]));
     }
 
-    /// Writes the bytes that lie in the chunks from `position` on, up to a run of zeros, if they may
-    /// be several; returns the number of bytes. Each node above the chunks is copied and summed up
-    /// once, where single writes would do so for each chunk.
+    /// Writes the bytes that lie in the chunks from `position` on, up to a run of zeros, if they
+    /// may be several; returns the number of bytes. Each node above the chunks is copied and summed
+    /// up once, where single writes would do so for each chunk.
     fn write_run(&mut self, position: u64, bytes: &[u8]) -> usize {
         if bytes.len() <= CHUNK_BYTES {
             return 0;

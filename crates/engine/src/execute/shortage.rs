@@ -70,17 +70,15 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
     }
 
-    /// Ends a client that asked for more than the largest reply that is made, if such a reply
-    /// exceeds the limit of what clients are sent: Valkey ends it once so much of it is made.
+    /// Notes that a reply would be larger than the largest that is made, if that exceeds the limit
+    /// of what clients are sent: Valkey ends a client once so much of a reply for it is made.
     /// Subscribers have another limit, which counts when something is sent.
     #[cold]
-    pub(crate) fn end_if_beyond_output_limit(&mut self) {
+    pub(crate) fn note_too_large(&mut self) {
         let limit_bytes = self.worker.output_bytes_max;
         let largest_bytes = self.worker.settings.bulk_bytes_max as u64;
-        if !self.session.is_subscriber && limit_bytes > 0 && limit_bytes <= largest_bytes {
-            self.session.exceeds_output_limit = true;
-            self.session.close_after_reply = true;
-        }
+        self.session.exceeds_output_limit =
+            !self.session.is_subscriber && limit_bytes > 0 && limit_bytes <= largest_bytes;
     }
 
     /// Puts an error in the place of a reply that found no memory; before it, the replies had so

@@ -272,6 +272,7 @@ impl Course {
         let called = (queued.id, executor.shared.commands.command(queued.id));
         let reply_bytes = executor.reply.appended_bytes(mark);
         executor.note_queued(called, &queued.arguments.view(), elapsed_ns, reply_bytes);
+        executor.session.close_after_reply |= executor.session.exceeds_output_limit;
         if executor.session.close_after_reply && self.reply_end.is_none() {
             self.reply_end = Some(executor.reply.mark());
         }

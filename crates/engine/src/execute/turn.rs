@@ -601,7 +601,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Writes an error reply.
     pub(crate) fn error(&mut self, error: &CommandError) {
         if matches!(error, CommandError::ReplyTooLarge) {
-            self.end_if_beyond_output_limit();
+            self.note_too_large();
         }
         self.worker.stats(self.shared).error_replies.add(1);
         let wire = error.wire();
@@ -751,6 +751,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 self.worker.stats(self.shared).command(id).failed.add(1);
                 self.take_back(&error, before);
                 self.error(&error);
+                self.session.close_after_reply |= self.session.exceeds_output_limit;
                 Step::Done
             }
             Stop::Wait(place) => match script::busy_holder(self.shared, self.worker, place) {

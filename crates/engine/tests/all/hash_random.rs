@@ -59,6 +59,10 @@ fn a_client_whose_limit_is_below_the_largest_reply_ends_with_a_larger_one() {
         assert_eq!(next == Next::Close, is_ended, "{limit_bytes} bytes: {next:?}");
         server.take_output(client);
     }
+    let other = server.connect(0);
+    server.call(other, &["MULTI"]);
+    server.call(other, &["HRANDFIELD", "h", "-1000000000"]);
+    assert_eq!(server.turn_once(other, b"EXEC\r\n"), Next::Close);
     let subscriber = server.connect(0);
     server.call(subscriber, &["HELLO", "3"]);
     server.call(subscriber, &["SUBSCRIBE", "c"]);

@@ -43,6 +43,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     pub(super) fn execute(&mut self, args: &ArgumentView<'_>) -> Result<(), Refusal> {
         let called = self.find(args)?;
         self.permit(called, args)?;
+        let exceeds_output_limit = self.executor.session.exceeds_output_limit;
         let is_timed = self.is_timed(called.0, args);
         let clock = &self.executor.shared.clock;
         let start_ns = is_timed.then(|| clock.monotonic_ns());
@@ -59,6 +60,8 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             }
             Reach::Lent => unreachable!("one command at a time"),
         }
+        // Replies to the script are sent to nobody.
+        self.executor.session.exceeds_output_limit = exceeds_output_limit;
         self.note(called, args, start_ns);
         Ok(())
     }

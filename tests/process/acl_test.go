@@ -230,7 +230,8 @@ func TestACL_DeletedUsersClientsAreClosed(t *testing.T) {
 func TestACL_ProtectedClientOfADeletedUserIsShown(t *testing.T) {
 	for _, kind := range kindsWithUsers {
 		t.Run(string(kind), func(t *testing.T) {
-			server := instance.Start(t, kind, workers(kind)...)
+			directives := append(workers(kind), "--enable-debug-command", "yes")
+			server := instance.Start(t, kind, directives...)
 			conn, client := server.Dial(t), server.Dial(t)
 			expectOK(t, conn, "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
 			expectOK(t, client, "AUTH", "app", "x")

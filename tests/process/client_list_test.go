@@ -75,11 +75,12 @@ func TestClientList_ShowsWhatHasArrivedOfALargeArgument(t *testing.T) {
 	})
 }
 
-// Unsent replies are shown as parts while they pile up, and as none behind that. Payloads by
-// reference do so in Valkey only on demand.
+// Unsent replies are shown as parts while they pile up, and as none behind that. In Valkey payloads
+// by reference fit a client's first buffer, which is not shown so.
 func TestClientList_ShowsThePartsOfUnsentReplies(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server, conn := withLargeValue(t, kind)
+		expectOK(t, conn, "CONFIG", "SET", "min-string-size-avoid-copy-reply", "0")
 		slow := named(t, server, "slow")
 		if oll := shown(t, conn, "slow", "oll"); oll != "0" {
 			t.Errorf("oll=%s before", oll)
@@ -152,9 +153,10 @@ func TestClientMemory_ALoweredLimitHoldsAtOnce(t *testing.T) {
 // With replies counted by blocks the first of them ends a client that never authenticated.
 func TestUnauthenticated_RepliesAreLimited(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
-		server := instance.Start(t, kind, "--requirepass", "secret")
-		conn, stranger, former := server.Dial(t), server.Dial(t), server.Dial(t)
-		expectOK(t, conn, "AUTH", "secret")
+		server := instance.Start(t, kind, "--enable-debug-command", "yes")
+		conn := server.Dial(t)
+		expectOK(t, conn, "CONFIG", "SET", "requirepass", "secret")
+		stranger, former := server.Dial(t), server.Dial(t)
 		expectOK(t, former, "AUTH", "secret")
 		do(t, former, "RESET")
 		noauth := func(client *wire.Conn) {

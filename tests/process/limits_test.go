@@ -350,6 +350,11 @@ func TestClientMemory_LargestClientsAreEvicted(t *testing.T) {
 			t.Errorf("%d evicted", count)
 		}
 		requireLog(t, server, `\* Evicting client: id=\d+ addr=127\.0\.0\.1:`)
+		// One that grows under the limit, and takes less than the one that is spared.
+		growing := server.Dial(t)
+		_ = growing.SendRaw([]byte("*2\r\n$4\r\nECHO\r\n$20971520\r\n" +
+			strings.Repeat("x", 20*megabyte-1)))
+		drain(t, growing)
 		// The others go on where they were.
 		for each, megabytes := range map[*wire.Conn]int{spared: 24, small: 2} {
 			rest := strings.Repeat("x", megabyte) + "\r\n"

@@ -228,11 +228,11 @@ func TestTracking_TableIsBounded(t *testing.T) {
 	})
 }
 
-// What was read before the limit was lowered is invalidated before the next reply, although nothing
-// is done from time to time.
+// Keys read before the limit was lowered are invalidated before the next reply, although nothing is
+// done from time to time.
 func TestTracking_ALoweredBoundHoldsAtOnce(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
-		server := instance.Start(t, kind)
+		server := instance.Start(t, kind, "--enable-debug-command", "yes")
 		reader, other := server.Dial(t), server.Dial(t)
 		do(t, other, "DEBUG", "PAUSE-CRON", "1")
 		do(t, reader, "HELLO", "3")

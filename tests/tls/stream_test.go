@@ -306,7 +306,7 @@ func TestTLS_LargeArgumentArrivesWhole(t *testing.T) {
 // Replies that no socket takes for a while, of all sizes, come whole and in order behind that.
 func TestTLS_RepliesOutlastSocketsThatTakeNothing(t *testing.T) {
 	const small, large = 10 << 10, 10 << 20
-	server := start(t, "--client-output-buffer-limit", "normal 0 0 0")
+	server := start(t, "--enable-debug-command", "yes")
 	control, conn := server.Dial(t), server.mustDial(t, server.config())
 	do(t, control, "SET", "small", strings.Repeat("s", small))
 	do(t, control, "SET", "large", strings.Repeat("l", large))

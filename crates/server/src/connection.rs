@@ -232,7 +232,7 @@ impl Connection {
     #[cold]
     pub(crate) fn publish_memory(&self) {
         let client = &self.session.client;
-        // What precedes a large argument is parsed: as in Valkey it counts among the arguments.
+        // The head of a large argument is parsed: as in Valkey it counts among the arguments.
         let head_bytes = self.input.head_bytes();
         for (shown, bytes) in [
             (&client.pending_bytes, self.input.len() - head_bytes),

@@ -53,7 +53,7 @@ mod tests {
             config.hash_seed = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
             tidemill_store::hash::hash(&seed(&config).expect("there are random numbers"), b"key")
         };
-        // What `sha256sum` says of it.
+        // The digest that `sha256sum` prints.
         let digest = Seed::new(0x59f5_96b9_3e9e_2d98, 0x76f3_de94_d1f4_33e6);
         assert_eq!(hash(b"text"), tidemill_store::hash::hash(&digest, b"key"));
         assert_ne!(hash(b"text"), hash(b"texu"));

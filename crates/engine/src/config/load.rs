@@ -328,7 +328,7 @@ impl Loader<'_> {
             [text] if !text.is_empty() => value::words_of(directive.kind, text),
             words => words.to_vec(),
         };
-        // Which choices there are, is told of none, too.
+        // No choice at all is refused with the list of choices.
         let may_lack_words =
             directive.kind.may_be_empty() || matches!(directive.kind, Kind::Choices(_));
         if words.is_empty() && !may_lack_words {

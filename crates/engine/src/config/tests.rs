@@ -603,7 +603,7 @@ fn a_whole_rewrite_has_a_line_of_every_directive_and_reads_back() {
     assert_eq!(load_file(text), Ok(loaded));
 }
 
-/// What reads all directives and sets them knows which ones Valkey refuses, and not which of ours.
+/// Tools that set all that they have read know which directives Valkey refuses, and none of ours.
 #[test]
 fn directives_of_ours_that_stay_accept_the_value_that_they_have() {
     let loaded = load_file("worker-threads 3\nmetrics-bind 127.0.0.1 ::1\n").expect("right");

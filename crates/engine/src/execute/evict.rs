@@ -115,8 +115,8 @@ pub fn relieve(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) 
         return;
     }
     let used = worker.used_bytes();
-    // What commands took beyond the credit counts now, so that keys are evicted for it, and their
-    // readers told, before anything is executed that is sent behind their replies.
+    // Memory that commands took beyond the credit counts now, so that keys are evicted for it, and
+    // their readers told, before anything is executed that is sent behind their replies.
     worker.lease.settle(used);
     tell_of_scarcity(shared, worker);
     if worker.lease.is_scarce() {

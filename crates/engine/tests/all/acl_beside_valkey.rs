@@ -223,7 +223,7 @@ fn rules_errors_and_descriptions_are_valkeys() {
     both.assert_equal();
 }
 
-/// Which arguments of `MIGRATE` are keys depends on others; `_` is the empty one.
+/// Keys of `MIGRATE` depend on other arguments; `_` is the empty one.
 #[test]
 fn keys_of_migrate_are_those_of_valkey() {
     let Some(mut both) = Both::start() else { return };

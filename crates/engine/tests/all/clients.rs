@@ -53,7 +53,7 @@ fn a_lowered_limit_kills_the_largest_clients_of_all_workers_and_no_more_than_nee
     limit(&mut server, "50%");
     server.call(caller, &["CONFIG", "SET", "maxmemory", "24mb"]);
     assert_eq!(listed(&mut server, caller, &clients), [caller, spared, small]);
-    // In a transaction, too; whoever says no is spared whatever it takes.
+    // The same in a transaction; clients with NO-EVICT are spared whatever they take.
     server.call(caller, &["MULTI"]);
     server.call(caller, &["CONFIG", "SET", "maxmemory-clients", "128kb"]);
     assert!(server.call(caller, &["EXEC"]).ends_with("+OK\r\n"));
@@ -82,7 +82,7 @@ fn a_protected_client_is_shown_once_killed_and_executes_nothing() {
     shown.is_protected.store(true, Ordering::Relaxed);
     assert_eq!(server.call(client, &["INCR", "k"]), ":1\r\n", "nobody has killed it");
     server.call(caller, &["CLIENT", "KILL", "ID", &id]);
-    assert!(server.call(caller, &["CLIENT", "LIST", "ID", &id]).contains(" flags=A "));
+    assert!(server.call(caller, &["CLIENT", "LIST", "ID", &id]).contains(" flags=A"));
     assert_eq!(server.turn_once(client, b"INCR k\r\n"), Next::Close);
     assert_eq!(server.call(caller, &["GET", "k"]), "$1\r\n1\r\n");
 }

@@ -324,7 +324,8 @@ func TestTLS_RepliesOutlastSocketsThatTakeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "its replies pile up", func() bool {
-			for _, line := range strings.Split(do(t, control, "CLIENT", "LIST").String(), "\n") {
+			list := string(do(t, control, "CLIENT", "LIST").Text)
+			for _, line := range strings.Split(list, "\n") {
 				_, after, _ := strings.Cut(line, " omem=")
 				omem, _ := strconv.Atoi(strings.Fields(after + " 0")[0])
 				if strings.Contains(line, " name=slow ") && omem >= step.unsent {

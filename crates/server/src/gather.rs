@@ -103,9 +103,13 @@ impl Gathering {
         places[..*count].iter_mut().map(move |place| gathered(bytes, place))
     }
 
-    /// Look-aheads of all gathered connections.
-    pub(crate) fn ahead(&mut self) -> impl Iterator<Item = &mut LookAhead> {
-        self.places[..self.count].iter_mut().map(|place| &mut place.ahead)
+    /// Look-aheads of all gathered connections, each with its input and what is behind that in the
+    /// buffer.
+    pub(crate) fn ahead(&mut self) -> impl Iterator<Item = (&mut LookAhead, &[u8])> {
+        let Gathering { bytes, places, count } = self;
+        let bytes: &[u8] = bytes;
+        let places = places[..*count].iter_mut();
+        places.map(move |place| (&mut place.ahead, &bytes[place.input.start..]))
     }
 
     pub(crate) fn clear(&mut self) {

@@ -3,9 +3,9 @@
 
 use smallvec::SmallVec;
 use tidemill_resp::request::{LargeArgument, RequestParser};
-use tidemill_store::KeyHash;
+use tidemill_store::{KeyBytes, KeyHash};
 
-use super::batch::{Batch, Request, request};
+use super::batch::{Batch, hash_keys, request};
 use crate::access::section::{Enter, OpenSection};
 use crate::limits::PREFETCHED_ENTRIES_MAX;
 use crate::shared::Shared;
@@ -15,7 +15,17 @@ use crate::worker::Worker;
 #[derive(Debug)]
 pub struct LookAhead {
     batch: Batch,
-    is_filled: bool,
+    stage: Stage,
+}
+
+/// Contents of a [`LookAhead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Nothing,
+    /// A request, whose key has no hash yet.
+    Parsed,
+    /// A request that can be executed.
+    Hashed,
 }
 
 /// Whole input of a turn, parsed ahead. The turn consumes it.
@@ -48,67 +58,81 @@ impl<'b> Requests<'b> {
 
 impl Default for LookAhead {
     fn default() -> LookAhead {
-        LookAhead { batch: Batch::of_one(), is_filled: false }
+        LookAhead { batch: Batch::of_one(), stage: Stage::Nothing }
     }
 }
 
 impl LookAhead {
     /// Parses the input of a connection ahead of its turn, if it is one short request of a kind
-    /// that was seen before. It is empty before.
-    pub fn look(&mut self, shared: &Shared, worker: &Worker, parser: &RequestParser, input: &[u8]) {
-        let LookAhead { batch, is_filled } = self;
+    /// that was seen before. It is empty before. The turn gets it once [`prefetch`] has hashed its
+    /// key.
+    pub fn look(&mut self, worker: &Worker, parser: &RequestParser, input: &[u8]) {
+        let LookAhead { batch, stage } = self;
         batch.requests.clear();
         let parsed = worker.heads.parse(input, &mut batch.arguments[0]);
         let Some((length, called)) = parsed else { return };
         if length == input.len() && parser.is_idle() {
-            let mut request = request(Some(called), 0, length);
-            if let Some((index, known)) = &mut request.key {
-                let key = batch.arguments[0].get(*index, input);
-                *known = shared.keyspace.key_hash(key);
-                shared.keyspace.prefetch_word(known.slot);
-            }
-            batch.requests.push(request);
-            *is_filled = true;
+            batch.requests.push(request(Some(called), 0, length));
+            *stage = Stage::Parsed;
         }
     }
 
     /// Forgets the input.
     pub fn clear(&mut self) {
-        self.is_filled = false;
+        self.stage = Stage::Nothing;
     }
 
-    /// The input that was parsed, for its turn; none a second time.
+    /// The input that was parsed and hashed, for its turn; none a second time.
     #[must_use]
     #[inline]
     pub fn take(&mut self) -> Option<Ahead<'_>> {
-        std::mem::take(&mut self.is_filled).then_some(Ahead(&mut self.batch))
+        let stage = std::mem::replace(&mut self.stage, Stage::Nothing);
+        (stage == Stage::Hashed).then_some(Ahead(&mut self.batch))
     }
 
-    fn key_hash_mut(&mut self) -> Option<&mut KeyHash> {
-        let request = self.batch.requests.first_mut().filter(|_| self.is_filled);
-        request.and_then(Request::key_hash_mut)
+    /// The key of the request that was parsed from the beginning of `buffer`, and the place of its
+    /// hash, which the caller fills.
+    fn begin_hashing<'a>(
+        &'a mut self,
+        buffer: &'a [u8],
+    ) -> Option<(KeyBytes<'a>, &'a mut KeyHash)> {
+        let LookAhead { batch: Batch { arguments, requests }, stage } = self;
+        if *stage == Stage::Nothing {
+            return None;
+        }
+        *stage = Stage::Hashed;
+        let (index, hash) = requests[0].key.as_mut()?;
+        let (behind, length) = arguments[0].view(buffer).get_in_buffer(*index);
+        Some((KeyBytes::new(behind, length), hash))
     }
 }
 
-/// Asks the processor for the memory that the requests of several connections will read; the
-/// connections use one database.
+/// Hashes the keys of the requests of several connections, and asks the processor for the memory
+/// that these will read; the connections use one database. With each comes a buffer that its input
+/// is at the beginning of.
 ///
 /// A client that waits for each reply has one request in its batch. Where many do, their cache
 /// misses overlap too.
-pub fn prefetch<'b, E: Enter, A: Iterator<Item = &'b mut LookAhead>>(
+pub fn prefetch<'b, E: Enter, A: Iterator<Item = (&'b mut LookAhead, &'b [u8])>>(
     shared: &Shared,
     reader: &E,
     database: usize,
     ahead: A,
 ) {
     let guard = reader.enter();
-    let mut keys: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> = SmallVec::new();
-    for key in ahead.filter_map(LookAhead::key_hash_mut) {
-        shared.keyspace.prefetch_table(database, key.slot, guard.section());
+    let mut keys: SmallVec<[KeyBytes<'_>; PREFETCHED_ENTRIES_MAX]> = SmallVec::new();
+    let mut hashes: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> = SmallVec::new();
+    for (key, hash) in ahead.filter_map(|(ahead, buffer)| ahead.begin_hashing(buffer)) {
         keys.push(key);
+        hashes.push(hash);
     }
-    let hashes = keys.iter().map(|key| **key);
-    shared.keyspace.prefetch_buckets(database, hashes, guard.section());
-    let keys = keys.iter_mut().map(|key| &mut **key);
-    shared.keyspace.prefetch_entries(database, keys, guard.section());
+    hash_keys(shared, &keys, &mut hashes);
+    for hash in &hashes {
+        shared.keyspace.prefetch_word(hash.slot);
+        shared.keyspace.prefetch_table(database, hash.slot, guard.section());
+    }
+    let known = hashes.iter().map(|hash| **hash);
+    shared.keyspace.prefetch_buckets(database, known, guard.section());
+    let hashes = hashes.iter_mut().map(|hash| &mut **hash);
+    shared.keyspace.prefetch_entries(database, hashes, guard.section());
 }

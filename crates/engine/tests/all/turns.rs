@@ -160,8 +160,8 @@ impl Engine {
     /// An input that was looked ahead at.
     fn ahead(&self, input: &[u8]) -> LookAhead {
         let mut ahead = LookAhead::default();
-        ahead.look(&self.shared, &self.worker, &RequestParser::new(), input);
-        prefetch(&self.shared, &self.reader, 0, [&mut ahead].into_iter());
+        ahead.look(&self.worker, &RequestParser::new(), input);
+        prefetch(&self.shared, &self.reader, 0, [(&mut ahead, input)].into_iter());
         ahead
     }
 
@@ -351,6 +351,54 @@ fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side
             assert_eq!(run(mixed(keys.iter().map(get).collect())), expected.collect::<String>());
         }
     }
+}
+
+#[test]
+fn requests_of_several_connections_find_the_keys_that_were_written_alone() {
+    let keys: Vec<String> = (0..40)
+        .map(|number| match number % 5 {
+            _ if number == 0 => String::new(),
+            0 => format!("{{tag{}}}{number}", number % 3),
+            1 => format!("{number}{}", "k".repeat(number % 45)),
+            _ => format!("key:{number}"),
+        })
+        .collect();
+    let mut engine = Engine::new(&[]);
+    for key in &keys {
+        let value = format!("value of {key}");
+        let set = encode(&[b"SET", key.as_bytes(), value.as_bytes()]);
+        engine.turn(std::str::from_utf8(&set).expect("text"));
+    }
+    engine.turn(std::str::from_utf8(&encode(&[b"GET", b"none"])).expect("text"));
+    engine.replies();
+    for connections in 1..=9 {
+        for keys in keys.chunks(connections) {
+            // In one buffer, one behind the other.
+            let requests: Vec<Vec<u8>> =
+                keys.iter().map(|key| encode(&[b"GET", key.as_bytes()])).collect();
+            let buffer = requests.concat();
+            let mut aheads: Vec<(LookAhead, &[u8])> = Vec::new();
+            let mut start = 0;
+            for request in &requests {
+                let mut ahead = LookAhead::default();
+                ahead.look(&engine.worker, &RequestParser::new(), request);
+                aheads.push((ahead, &buffer[start..]));
+                start += request.len();
+            }
+            let each = aheads.iter_mut().map(|(ahead, buffer)| (ahead, *buffer));
+            prefetch(&engine.shared, &engine.reader, 0, each);
+            for ((request, (ahead, _)), key) in requests.iter().zip(&mut aheads).zip(keys) {
+                let taken = ahead.take().expect("it was parsed");
+                engine.turn_with(Requests::Ahead(taken), request);
+                let expected = format!("${}\r\nvalue of {key}\r\n", key.len() + 9);
+                assert_eq!(engine.replies(), expected);
+            }
+        }
+    }
+    let get = encode(&[b"GET", b"key:2"]);
+    let mut ahead = LookAhead::default();
+    ahead.look(&engine.worker, &RequestParser::new(), &get);
+    assert!(ahead.take().is_none(), "its key has no hash");
 }
 
 #[test]

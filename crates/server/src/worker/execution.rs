@@ -141,23 +141,18 @@ impl<F: Flavour> Execution<F> {
 
     /// Parses a gathered connection's request ahead, if that is one whole request.
     #[inline]
-    pub(super) fn look_ahead(
-        &self,
-        shared: &Shared,
-        parser: &RequestParser,
-        ahead: &mut LookAhead,
-        input: &[u8],
-    ) {
-        ahead.look(shared, &self.worker, parser, input);
+    pub(super) fn look_ahead(&self, parser: &RequestParser, ahead: &mut LookAhead, input: &[u8]) {
+        ahead.look(&self.worker, parser, input);
     }
 
-    /// Prefetches what requests that were parsed ahead will read.
+    /// Prefetches what requests that were parsed ahead will read, each from the beginning of a
+    /// buffer.
     #[inline]
     pub(super) fn prefetch<'b>(
         &self,
         shared: &Shared,
         database: usize,
-        ahead: impl Iterator<Item = &'b mut LookAhead>,
+        ahead: impl Iterator<Item = (&'b mut LookAhead, &'b [u8])>,
     ) {
         execute::prefetch(shared, &self.reader, database, ahead);
     }

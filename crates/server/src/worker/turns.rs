@@ -19,7 +19,7 @@ impl<F: Flavour> EventLoop<F> {
             for Gathered { index, input, ahead } in gathering.all() {
                 let connection = &connections[index];
                 if connection.session.database() == database {
-                    execution.look_ahead(shared, &connection.parser, ahead, input);
+                    execution.look_ahead(&connection.parser, ahead, input);
                 }
             }
             execution.prefetch(shared, database, gathering.ahead());

@@ -23,11 +23,13 @@ const (
 	fairnessListItems  = 1_000_000
 	fairnessListBytes  = int64(len("*1000000\r\n")) +
 		fairnessListItems*int64(len("$10\r\nv000000000\r\n"))
-	fairnessValueBytes  = 64 << 20
-	fairnessCommandKeys = 1_000
-	fairnessSettling    = 500 * time.Millisecond
-	offencePiece        = 64 << 10
-	aloneName           = "neighbours alone"
+	fairnessValueBytes = 64 << 20
+	// The reply to GET of such a value.
+	fairnessValueReplyBytes = int64(len("$67108864\r\n") + fairnessValueBytes + len("\r\n"))
+	fairnessCommandKeys     = 1_000
+	fairnessSettling        = 500 * time.Millisecond
+	offencePiece            = 64 << 10
+	aloneName               = "neighbours alone"
 )
 
 // offence is what one client does to its neighbours: the requests that it repeats, and whether it
@@ -51,6 +53,9 @@ var offences = []offence{
 	{"one that sends values of 64 MiB", func() []byte {
 		return repeated(1, "SET", "huge", strings.Repeat("x", fairnessValueBytes))
 	}, true, 0},
+	{"one that reads values of 64 MiB", func() []byte {
+		return repeated(1, "GET", "huge") // the one before has set it
+	}, true, fairnessValueReplyBytes},
 	{"one that sends MSET of 1,000 keys", func() []byte {
 		arguments := []string{"MSET"}
 		for key := range fairnessCommandKeys {

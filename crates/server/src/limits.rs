@@ -92,10 +92,17 @@ pub const LARGE_ARGUMENT_BYTES_MIN: usize = 256 * 1024;
 
 /// Part of such an argument that has arrived before it is, as a divisor: an announced length takes
 /// at most this multiple of the bytes that were sent, in address space.
-pub const LARGE_ARGUMENT_ARRIVED_PART: usize = 16;
+pub const LARGE_ARGUMENT_ARRIVED_PART: usize = 64;
 
-/// Bytes of such an argument that are read at a time, some 100 us with the pages that they take.
-pub const LARGE_ARGUMENT_READ_BYTES: usize = 512 * 1024;
+/// Bytes of such an argument that are read at a time.
+pub const LARGE_ARGUMENT_READ_BYTES: usize = 128 * 1024;
+
+/// Number of such reads in a row.
+pub const LARGE_ARGUMENT_READS_MAX: usize = 4;
+
+/// Microseconds of such reads after which no further one follows. They take about half of it all
+/// together, unless the kernel has to find and clear a page for each 4 KiB.
+pub const LARGE_ARGUMENT_READS_US: u64 = 100;
 
 /// Maximum number of request bytes kept for a client without authentication, whatever
 /// `client-query-buffer-limit` says: an `AUTH` or `HELLO` with the longest password that the

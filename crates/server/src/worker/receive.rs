@@ -9,7 +9,8 @@ use tidemill_rcu::Flavour;
 use super::EventLoop;
 use crate::connection::Connection;
 use crate::limits::{
-    BLOCKED_READ_US, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RESERVED_INPUT_BYTES_MAX,
+    BLOCKED_READ_US, LARGE_ARGUMENT_READ_BYTES, LARGE_ARGUMENT_READS_MAX, LARGE_ARGUMENT_READS_US,
+    LOGGED_INPUT_BYTES_MAX, READ_BYTES, RESERVED_INPUT_BYTES_MAX,
 };
 
 impl<F: Flavour> EventLoop<F> {
@@ -66,11 +67,27 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    /// Reads once what is missing of a large argument, and nothing behind its end.
+    /// Reads a part of what is missing of a large argument, and nothing behind its end.
     fn read_large(&mut self, index: usize) -> Option<usize> {
-        let Connection { transport, input, .. } = &mut self.connections[index];
-        let result = input
-            .read_large(|unwritten| rustix::io::read(transport, unwritten).map(|(read, _)| read));
+        let EventLoop { spec, connections, .. } = self;
+        let Connection { transport, input, .. } = &mut connections[index];
+        let now_us = || spec.shared.clock.monotonic_us();
+        let until_us = now_us() + LARGE_ARGUMENT_READS_US;
+        let mut arrived_bytes = 0;
+        let mut result = Ok(0);
+        for _ in 0..LARGE_ARGUMENT_READS_MAX {
+            result = input.read_large(|unwritten| {
+                rustix::io::read(&*transport, unwritten).map(|(read, _)| read)
+            });
+            arrived_bytes += result.unwrap_or(0);
+            if result != Ok(LARGE_ARGUMENT_READ_BYTES) || now_us() >= until_us {
+                break;
+            }
+        }
+        if arrived_bytes > 0 {
+            // The kernel reports an end of the input, or an error, again.
+            result = Ok(arrived_bytes);
+        }
         self.received(index, result).filter(|_| !self.evict_for_memory_of(index))
     }
 

@@ -100,8 +100,8 @@ pub const LARGE_ARGUMENT_READ_BYTES: usize = 128 * 1024;
 /// Number of such reads in a row.
 pub const LARGE_ARGUMENT_READS_MAX: usize = 4;
 
-/// Microseconds of such reads after which no further one follows. They take about half of it all
-/// together, unless the kernel has to find and clear a page for each 4 KiB.
+/// Microseconds of such reads after which no further one follows: beside the bytes, the kernel may
+/// have to find and clear a page for each 4 KiB.
 pub const LARGE_ARGUMENT_READS_US: u64 = 100;
 
 /// Maximum number of request bytes kept for a client without authentication, whatever

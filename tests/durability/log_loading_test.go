@@ -327,8 +327,8 @@ func TestEnd_SavesWholeScripts(t *testing.T) {
 			conn.Timeout = time.Minute
 			// Its answer is the end of the connection.
 			_, _ = conn.Do("SHUTDOWN")
-		}
-		if err := server.Stop(); err != nil {
+			await(t, "SHUTDOWN ends the server", func() bool { return !server.Running() })
+		} else if err := server.Stop(); err != nil {
 			t.Fatalf("%s: %v", how, err)
 		}
 		server, err = instance.Launch(instance.Subject, directory)

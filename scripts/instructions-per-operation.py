@@ -8,6 +8,7 @@ them.
     instructions-per-operation.py SERVER --load sadd-srem pfadd --size 10 100 --valkey VALKEY_SERVER
     instructions-per-operation.py SERVER --service [get users ...]   with a service beside it, and what that adds
     instructions-per-operation.py SERVER --script one get get-by-source many [--valkey VALKEY_SERVER]
+    instructions-per-operation.py SERVER --script loop sum bytes table ... [--valkey VALKEY_SERVER]   the language itself
     instructions-per-operation.py ... --cache 1048576     also the misses of a cache of so many bytes behind the first level
 
 Unlike times, the figures repeat on a busy machine. They leave out the kernel, the caches and the clock's own page, and
@@ -213,6 +214,25 @@ SCRIPTS = {
     "get": ("EVALSHA", SCRIPT_GET, 1),
     "get-by-source": ("EVAL", SCRIPT_GET, 1),
     "many": ("EVALSHA", "local v for i = 1, 100 do v = redis.call('GET', KEYS[1]) end return v", 1),
+    # The language itself, 1,000 times per call: what one such loop takes is a thousandth of the figure.
+    "loop": ("EVALSHA", "for i = 1, 1000 do end return 1", 0),
+    "sum": ("EVALSHA", "local s = 0 for i = 1, 1000 do s = s + i % 7 * 2 end return s", 0),
+    "bytes": ("EVALSHA", "local t = string.rep('abcdefgh', 125) local s = 0 "
+              "for i = 1, #t do s = s + string.byte(t, i) end return s", 0),
+    "table": ("EVALSHA", "local t = {} for i = 1, 1000 do t[i] = i end local s = 0 "
+              "for i = 1, 1000 do s = s + t[i] end return s", 0),
+    "members": ("EVALSHA", "local t = {a = 0} for i = 1, 1000 do t.a = t.a + 1 end return t.a", 0),
+    "pairs": ("EVALSHA", "local t = {} for i = 1, 1000 do t[i] = i end local s = 0 "
+              "for k, v in pairs(t) do s = s + v end return s", 0),
+    "concat": ("EVALSHA", "local n = 0 for i = 1, 1000 do local k = 'key:' .. i .. ':end' n = n + #k end return n", 0),
+    "calls": ("EVALSHA", "local function f(a, b) return a + b end local s = 0 "
+              "for i = 1, 1000 do s = f(s, i) end return s", 0),
+    "sub": ("EVALSHA", "local t, n = 'some words to cut', 0 for i = 1, 1000 do "
+            "n = n + #string.sub(t, i % 5 + 1, i % 5 + 5) end return n", 0),
+    "encode": ("EVALSHA", "local t = {} for i = 1, 100 do t[i] = {id = i, name = 'name ' .. i, tags = {'a', 'b'}, ok = true} end "
+               "local n = 0 for i = 1, 10 do n = n + #cjson.encode(t) end return n", 0),
+    "decode": ("EVALSHA", "local t = {} for i = 1, 100 do t[i] = {id = i, name = 'name ' .. i, tags = {'a', 'b'}, ok = true} end "
+               "local s, n = cjson.encode(t), 0 for i = 1, 10 do n = n + #cjson.decode(s) end return n", 0),
 }
 
 
@@ -314,6 +334,9 @@ def profile(command, directory, cache_bytes, warm, measure, slow_clock=None):
     """Counts what the server does in `measure`, which returns its operations; `warm` comes before."""
     port = free_port()
     output = directory / "callgrind"
+    # Files of an earlier server hold no figure of this one.
+    for old in directory.glob("callgrind*"):
+        old.unlink()
     slowed = ["--separate-threads=yes"] if slow_clock else []
     process = subprocess.Popen(
         ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}",

@@ -1,9 +1,14 @@
 package process
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"tidemill/tests/internal/instance"
 	"tidemill/tests/internal/wire"
@@ -295,5 +300,96 @@ func TestScript_StepThatCannotBeSuspendedHasALimit(t *testing.T) {
 	}
 	if stats := do(t, neighbour, "FUNCTION", "STATS").Items[1]; !stats.Null {
 		t.Errorf("it is still listed: %v", stats)
+	}
+}
+
+// The log tells once of a script that runs for longer than busy-reply-threshold, by its digest: its
+// source is the user's.
+func TestScript_SlowOneIsToldToTheLogOnce(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1",
+		"--busy-reply-threshold", "20")
+	control := server.Dial(t)
+	source := "local secret = 'of the user' " + endless
+	digest := sha1.Sum([]byte(source))
+	script := sendScript(t, server, control, "EVAL", source, "0")
+	line := "Slow script detected: " + hex.EncodeToString(digest[:]) + " has run for "
+	waitFor(t, "line in the log", func() bool { return strings.Contains(server.Log(), line) })
+	time.Sleep(100 * time.Millisecond)
+	do(t, control, "SCRIPT", "KILL")
+	receive(t, script)
+	log := server.Log()
+	if count := strings.Count(log, "Slow script detected"); count != 1 {
+		t.Errorf("%d lines", count)
+	}
+	if strings.Contains(log, "of the user") {
+		t.Error("the log has the source of the script")
+	}
+}
+
+// A client that sees the end of its connection finds nobody listening any more.
+func TestShutdown_StopsListeningBeforeConnectionsEnd(t *testing.T) {
+	for range 20 {
+		server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+		conn := server.Dial(t)
+		if err := conn.Send("SHUTDOWN", "NOSAVE"); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, conn)
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(server.Port))
+		if other, err := net.Dial("tcp", address); err == nil {
+			_ = other.Close()
+			t.Fatal("a server that has ended its connections listens still")
+		}
+		server.Kill()
+	}
+}
+
+// SCRIPT FLUSH gives the memory back that scripts have taken, of all workers.
+func TestScript_FlushGivesMemoryOfInterpretersBack(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	control := server.Dial(t)
+	for range 2 {
+		for worker := range 2 {
+			conn := onWorker(t, server, control, worker)
+			for number := range 400 {
+				source := fmt.Sprintf("local t = {%s} return %d",
+					strings.Repeat("'a constant', ", 20), number)
+				do(t, conn, "EVAL", source, "0")
+			}
+		}
+	}
+	const usedMin, flushedMax = 300_000, 150_000
+	if used := information(t, control, "used_memory_vm_eval"); used < usedMin {
+		t.Fatalf("scripts take %d bytes: too few to see them go", used)
+	}
+	do(t, control, "SCRIPT", "FLUSH")
+	waitFor(t, "the memory to be given back", func() bool {
+		return information(t, control, "used_memory_vm_eval") < flushedMax
+	})
+}
+
+// lua-enable-insecure-api offers functions to scripts, and takes them away, while the server runs.
+func TestScript_WithdrawnFunctionsAreOfferedByADirective(t *testing.T) {
+	for _, initial := range []string{"no", "yes"} {
+		server := instance.Start(t, instance.Subject, "--worker-threads", "2",
+			"--enable-protected-configs", "yes", "--lua-enable-insecure-api", initial)
+		control := server.Dial(t)
+		conns := []*wire.Conn{onWorker(t, server, control, 0), onWorker(t, server, control, 1)}
+		check := func(isOffered bool) {
+			t.Helper()
+			for _, conn := range conns {
+				source := "setfenv(1, {x = 'own'}) return x"
+				reply, err := conn.Do("EVAL", source, "0")
+				if err != nil || (string(reply.Text) == "own") != isOffered {
+					t.Errorf("offered %v: %v, %v", isOffered, reply, err)
+				}
+			}
+		}
+		check(initial == "yes")
+		for _, value := range []string{"yes", "no", "yes"} {
+			expectOK(t, control, "CONFIG", "SET", "lua-enable-insecure-api", value)
+			// Workers see it at the boundary before their next request.
+			check(value == "yes")
+		}
 	}
 }

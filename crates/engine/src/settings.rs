@@ -223,6 +223,8 @@ pub struct Settings {
     pub latency_tracking: bool,
     /// Whom a script that runs for long makes hear `-BUSY`.
     pub busy_reply: BusyReply,
+    /// `lua-enable-insecure-api`: whether scripts have `getfenv`, `setfenv` and `newproxy`.
+    pub offers_withdrawn_functions: bool,
     /// `rcu-quiescent`.
     pub quiescent: Quiescent,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
@@ -306,6 +308,7 @@ impl Default for Settings {
             tracked_keys_max: 1_000_000,
             latency_tracking: true,
             busy_reply: BusyReply { after_us: 5_000_000, is_for_all: false },
+            offers_withdrawn_functions: false,
             quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
             published_events: EventClass::empty(),

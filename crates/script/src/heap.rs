@@ -100,6 +100,10 @@ pub(crate) enum Code {
 
 pub(crate) struct Function {
     pub(crate) code: Code,
+    /// Its globals, if `setfenv` has given it others than the machine's, or its maker had some.
+    pub(crate) environment: Option<TableId>,
+    /// Runs do not change it: it is there for the next ones, too.
+    pub(crate) outlives_runs: bool,
     is_marked: bool,
 }
 
@@ -211,6 +215,8 @@ pub(crate) struct Heap {
     pub(crate) steps_left: Cell<u32>,
     /// Used bytes at which the next collection begins.
     pub(crate) threshold_bytes: usize,
+    /// There may be functions with globals of their own.
+    pub(crate) has_environments: bool,
     strings: Strings,
     tables: Arena<Table>,
     /// Empty tables, with room for some values, of runs that have ended.
@@ -227,6 +233,7 @@ impl Heap {
             budget: Budget { used_bytes: 0, limit_bytes },
             steps_left: Cell::new(STEPS_PER_INTERRUPT),
             threshold_bytes: COLLECT_BYTES_MIN,
+            has_environments: false,
             strings: Strings {
                 arena: Arena::new(),
                 buckets: vec![NONE; BUCKETS_MIN],
@@ -397,6 +404,19 @@ impl Heap {
         self.tables.at_mut(id.0).set(key, value, &mut self.budget)
     }
 
+    /// Sets an entry of a table that is not read-only and has no metatable. It does nothing and
+    /// gives false if it cannot, whatever the reason.
+    #[inline]
+    pub(crate) fn set_plain(&mut self, id: TableId, key: Value, value: Value) -> bool {
+        let is_noting = self.tables.is_noting;
+        let table = self.tables.at_mut(id.0);
+        if table.metatable.is_some() || table.is_readonly {
+            return false;
+        }
+        debug_assert!(!is_noting || table.is_of_run, "a run changes a table that outlives it");
+        table.set(key, value, &mut self.budget).is_ok()
+    }
+
     /// Place of a member of a table, which stays the same while no member is added.
     pub(crate) fn place_of(&self, id: TableId, key: Value) -> Option<usize> {
         self.tables.at(id.0).place_of(key)
@@ -436,13 +456,23 @@ impl Heap {
         }
     }
 
+    /// A function with the machine's globals.
     pub(crate) fn new_function(&mut self, code: Code) -> Result<FunctionId, OutOfMemory> {
+        self.new_function_in(code, None)
+    }
+
+    pub(crate) fn new_function_in(
+        &mut self,
+        code: Code,
+        environment: Option<TableId>,
+    ) -> Result<FunctionId, OutOfMemory> {
         let held = match &code {
             Code::Lua(_, upvalues) => size_of_val(&**upvalues),
             Code::Native(_, state) => size_of_val(&**state),
         };
         self.charge(OBJECT_BYTES + held)?;
-        self.functions.insert(Function { code, is_marked: false }).map(FunctionId)
+        let function = Function { code, environment, outlives_runs: false, is_marked: false };
+        self.functions.insert(function).map(FunctionId)
     }
 
     #[inline]
@@ -489,11 +519,11 @@ impl Heap {
                     slot.is_marked = true;
                 }
             }
-            Value::Table(id) => {
+            Value::Table(id) | Value::Proxy(id) => {
                 let table = self.tables.at_mut(id.0);
                 if !table.is_marked {
                     table.is_marked = true;
-                    self.gray.push(value);
+                    self.gray.push(Value::Table(id));
                 }
             }
             Value::Function(id) => {
@@ -555,6 +585,8 @@ impl Heap {
                 }
                 Value::Function(id) => match &self.functions.at(id.0).code {
                     Code::Lua(proto, upvalues) => {
+                        let environment = self.functions.at(id.0).environment;
+                        found.extend(environment.map(Value::Table));
                         let (proto, upvalues) = (Rc::clone(proto), upvalues.clone());
                         self.mark_proto(&proto);
                         for upvalue in upvalues {

@@ -241,6 +241,14 @@ impl Interpreter {
         self.suspended.is_empty()
     }
 
+    /// Offers `getfenv`, `setfenv` and `newproxy` to scripts, or does not any more:
+    /// `lua-enable-insecure-api`. Nothing happens if that is so already, or if there is no memory.
+    pub fn offer_withdrawn_functions(&mut self, offers: bool) {
+        if offers != self.vm.has_withdrawn {
+            let _ = library::offer(&mut self.vm, offers);
+        }
+    }
+
     fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
@@ -282,6 +290,9 @@ impl Interpreter {
         let code_bytes = source.len() * 2;
         heap.budget.add(code_bytes);
         let function = heap.new_function(Code::Lua(proto, Box::new([])));
+        if let Ok(function) = function {
+            heap.function_mut(function).outlives_runs = !self.is_for_functions;
+        }
         let script = function
             .map_err(|OutOfMemory| ())
             .and_then(|function| self.keep(Value::Function(function), reaches).map_err(|_| ()))
@@ -355,7 +366,11 @@ impl Interpreter {
             self.vm.begin_run();
         }
         let number = Value::Number(script.number as f64);
-        let function = self.vm.heap.table(self.vm.scripts).get(number);
+        let mut function = self.vm.heap.table(self.vm.scripts).get(number);
+        if self.vm.has_withdrawn && !self.is_for_functions {
+            // `setfenv` must not change what the next run executes.
+            function = self.vm.own_copy(function).unwrap_or(function);
+        }
         let tables = self.tables(script.reaches, keys, arguments);
         let Ok((keys, arguments)) = tables else {
             self.vm.end_run();

@@ -82,6 +82,12 @@ pub const SPARE_STRINGS_MAX: usize = 32;
 pub const SPARE_TABLE_VALUES_MAX: usize = 16;
 pub const SPARE_STRING_BYTES_MAX: usize = 64;
 
+/// Bytes of a part of a text that is copied without an allocation.
+pub const SHORT_TEXT_BYTES: usize = 64;
+
+/// Bytes of a joined text up to which a buffer is kept for the next one.
+pub const JOINED_BYTES_KEPT: usize = 4_096;
+
 /// Values and frames for which a stack keeps room from run to run.
 pub const STACK_VALUES_KEPT: usize = 1_024;
 

@@ -112,10 +112,30 @@ fn parse_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
 /// Appends a number as the language shows it: `%.14g`.
 pub(crate) fn push(out: &mut Vec<u8>, number: f64) {
     if number as i64 as f64 == number && number.abs() < 1e14 && (number != 0.0) {
-        out.extend_from_slice((number as i64).to_string().as_bytes());
+        push_integer(out, number as i64);
         return;
     }
     Format { precision: Some(14), ..Format::default() }.general(out, number);
+}
+
+/// Appends an integer in decimal digits.
+fn push_integer(out: &mut Vec<u8>, number: i64) {
+    // 2^64 has twenty digits.
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 /// A conversion of `printf`.

@@ -43,8 +43,9 @@ pub(crate) struct Table {
 
 #[inline]
 fn index_of(number: f64) -> Option<usize> {
-    let integer = number as i64;
-    if integer as f64 == number && integer > 0 { Some(integer as usize) } else { None }
+    // Of 32 bits, into which a conversion that saturates takes fewer instructions.
+    let integer = number as u32;
+    if f64::from(integer) == number && integer > 0 { Some(integer as usize) } else { None }
 }
 
 impl Table {
@@ -105,7 +106,7 @@ impl Table {
                 sum as usize % (mask | 1)
             }
             Value::Bool(flag) => usize::from(flag) & mask,
-            Value::Table(TableId(id)) => (id as usize * 4) % (mask | 1),
+            Value::Table(TableId(id)) | Value::Proxy(TableId(id)) => (id as usize * 4) % (mask | 1),
             Value::Function(function) => (function.0 as usize * 4 + 1) % (mask | 1),
             Value::Thread(thread) => (thread.0 as usize * 4 + 2) % (mask | 1),
             Value::Nil | Value::Null => 0,

@@ -41,6 +41,8 @@ pub(crate) enum Value {
     Thread(ThreadId),
     /// The light userdata that `cjson.null` is.
     Null,
+    /// The userdata that `newproxy` makes: an empty table that only its metatable shows.
+    Proxy(TableId),
 }
 
 impl Value {
@@ -63,7 +65,7 @@ impl Value {
             Self::Table(_) => "table",
             Self::Function(_) => "function",
             Self::Thread(_) => "thread",
-            Self::Null => "userdata",
+            Self::Null | Self::Proxy(_) => "userdata",
         }
     }
 }

@@ -494,6 +494,9 @@ impl Host for Process {
 
     fn shut_down(&self, requested_by: &str) {
         self.shutdown.note(requested_by);
+        // First: a worker that sees the flag ends its connections, and a client that sees its own
+        // end finds nobody listening.
+        self.listeners.all().iter().for_each(|listener| listener.stop());
         // Release: pairs with the Acquire in the workers' loops.
         self.stop.store(true, Ordering::Release);
         stop_this_process();

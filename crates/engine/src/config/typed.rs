@@ -408,6 +408,7 @@ impl Configuration {
                 ms => ms.saturating_mul(1_000_000),
             },
             busy_reply: self.busy_reply(),
+            offers_withdrawn_functions: self.flag("lua-enable-insecure-api"),
             tracked_keys_max: self.number("tracking-table-max-keys"),
             latency_tracking: self.flag("latency-tracking"),
             quiescent: match self.text("rcu-quiescent") {

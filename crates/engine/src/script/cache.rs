@@ -154,6 +154,8 @@ pub(crate) struct Cache {
     state: Mutex<State>,
     /// Number of scripts that were removed, for workers that keep what they compiled of them.
     removals: AtomicU64,
+    /// Number of times that all scripts were removed, for workers to give the memory back.
+    flushes: AtomicU64,
     evictions: AtomicU64,
 }
 
@@ -226,8 +228,15 @@ impl Cache {
     pub(crate) fn flush(&self) {
         let removed = std::mem::take(&mut *self.state()).scripts;
         removed.values().for_each(|entry| entry.script.remove());
-        // Relaxed: a hint to free memory.
+        // Relaxed, both: hints to free memory.
         self.removals.fetch_add(removed.len() as u64, Ordering::Relaxed);
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number of times that all scripts were removed.
+    pub(crate) fn flushes(&self) -> u64 {
+        // Relaxed: a hint to free memory.
+        self.flushes.load(Ordering::Relaxed)
     }
 
     /// Number of scripts that were removed so far.

@@ -63,6 +63,8 @@ pub(crate) struct RunningScript {
     is_killed: AtomicBool,
     /// Everybody is told that it is busy.
     is_told: AtomicBool,
+    /// The log tells of it.
+    is_logged: AtomicBool,
     holds: Mutex<Holds>,
 }
 
@@ -81,6 +83,7 @@ impl RunningScript {
             has_written: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
+            is_logged: AtomicBool::new(false),
             holds: Mutex::default(),
         }
     }
@@ -97,6 +100,23 @@ impl RunningScript {
     pub(crate) fn is_killed(&self) -> bool {
         // Relaxed: it is asked again soon.
         self.is_killed.load(Ordering::Relaxed)
+    }
+
+    /// True for the first who asks: the log is to tell of a slow run once.
+    pub(crate) fn begin_log(&self) -> bool {
+        // Relaxed: only the worker of the run asks.
+        !self.is_logged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Digest of a script, or name of a function: what a log may show.
+    pub(crate) fn shown_name(&self) -> String {
+        let is_digest = self.command.first().is_some_and(|command| {
+            matches!(&*command.to_ascii_lowercase(), b"evalsha" | b"evalsha_ro")
+        });
+        match self.kind {
+            Kind::Script if !is_digest => super::hexadecimal(&tidemill_script::digest(&self.name)),
+            _ => String::from_utf8_lossy(&self.name).into_owned(),
+        }
     }
 
     fn kill(&self) -> Result<(), KillError> {

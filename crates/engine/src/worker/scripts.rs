@@ -132,9 +132,12 @@ pub(crate) struct WorkerScripts {
     /// By the hash of the source.
     by_source: HashMap<u64, Rc<CompiledScript>, Folding>,
     removals: u64,
+    flushes: u64,
     libraries: HashMap<Box<[u8]>, CompiledLibrary>,
     snapshot: Arc<Snapshot>,
     snapshot_version: u64,
+    /// Scripts have the functions that Valkey has withdrawn.
+    pub(crate) offers_withdrawn: bool,
     /// Runs to be given up, since their client is gone, at the next use of the interpreter.
     pub(crate) abandoned: Vec<(Machine, Run)>,
 }
@@ -168,7 +171,9 @@ impl WorkerScripts {
             Some(interpreter) => Ok(interpreter),
             None => make(shared, machine),
         };
-        made.map_err(|()| NO_INTERPRETER.to_vec())
+        let mut interpreter = made.map_err(|()| NO_INTERPRETER.to_vec())?;
+        interpreter.offer_withdrawn_functions(self.offers_withdrawn);
+        Ok(interpreter)
     }
 
     /// Gives an interpreter back.
@@ -284,9 +289,12 @@ impl WorkerScripts {
     /// clients that put values into their sources evict a script with each call.
     fn forget_removed(&mut self, shared: &Shared) {
         let removals = shared.scripts.cache.removals();
-        if removals.wrapping_sub(self.removals) <= self.by_digest.len() as u64 / 4 {
-            return;
+        if removals.wrapping_sub(self.removals) > self.by_digest.len() as u64 / 4 {
+            self.forget_gone(removals);
         }
+    }
+
+    fn forget_gone(&mut self, removals: u64) {
         self.removals = removals;
         self.by_source.retain(|_, script| !script.cached.is_gone());
         let gone = self.by_digest.extract_if(|_, script| script.cached.is_gone());
@@ -353,8 +361,17 @@ impl WorkerScripts {
         }
     }
 
-    /// Gives the memory of libraries back once there is none any more.
+    /// Gives the memory of scripts back that were flushed, and that of libraries once there is none
+    /// any more.
     pub(crate) fn shrink(&mut self, shared: &Shared) {
+        if self.scripts.is_some() {
+            let cache = &shared.scripts.cache;
+            let flushes = cache.flushes();
+            if flushes != self.flushes {
+                self.flushes = flushes;
+                self.forget_gone(cache.removals());
+            }
+        }
         let functions = &shared.scripts.functions;
         if self.functions.is_some()
             && functions.version() != self.snapshot_version

@@ -360,6 +360,7 @@ impl Worker {
         self.refresh_judgement();
         self.refresh_loading(shared);
         self.counts_uses = self.settings.counts_uses();
+        self.scripts.offers_withdrawn = self.settings.offers_withdrawn_functions;
         self.refresh_use_stamp();
         let (limit_bytes, used) = (self.settings.maxmemory_bytes, self.used_bytes());
         self.lease.set_limit(limit_bytes, shared.worker_count(), used);

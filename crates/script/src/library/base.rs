@@ -144,7 +144,8 @@ fn compiled(vm: &mut Vm, source: &[u8], name: &[u8]) -> Result<Ret, Stop> {
     match crate::compile::compile(&mut vm.heap, source, names) {
         Ok(proto) => {
             vm.heap.budget.add(proto.code.len() * 16 + proto.constants.len() * 16);
-            match vm.heap.new_function(Code::Lua(proto, Box::new([]))) {
+            let code = Code::Lua(proto, Box::new([]));
+            match vm.heap.new_function_in(code, vm.run_environment) {
                 Ok(id) => Ok(Ret::One(Value::Function(id))),
                 Err(_) => Err(vm.out_of_memory()),
             }
@@ -328,7 +329,8 @@ fn next(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     match vm.heap.next(table, vm.arg(args, 1)) {
         Some(Some((key, value))) => {
-            vm.results = vec![key, value];
+            vm.results.clear();
+            vm.results.extend([key, value]);
             Ok(Ret::Many)
         }
         Some(None) => Ok(Ret::One(Value::Nil)),
@@ -338,7 +340,8 @@ fn next(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 fn pairs(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
-    vm.results = vec![Value::Function(vm.next_function), Value::Table(table), Value::Nil];
+    vm.results.clear();
+    vm.results.extend([Value::Function(vm.next_function), Value::Table(table), Value::Nil]);
     Ok(Ret::Many)
 }
 
@@ -356,6 +359,7 @@ fn ipairs_step(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if value.is_nil() {
         return Ok(Ret::None);
     }
-    vm.results = vec![Value::Number(index as f64), value];
+    vm.results.clear();
+    vm.results.extend([Value::Number(index as f64), value]);
     Ok(Ret::Many)
 }

@@ -23,6 +23,24 @@ const FUNCTIONS: Functions = &[
     ("new", new),
 ];
 
+/// Precision with which the language itself shows numbers.
+const LANGUAGE_PRECISION: usize = 14;
+
+/// Bytes that do not stay as they are.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut byte = 0;
+    while byte < 32 {
+        escaped[byte] = true;
+        byte += 1;
+    }
+    escaped[127] = true;
+    escaped[b'"' as usize] = true;
+    escaped[b'\\' as usize] = true;
+    escaped[b'/' as usize] = true;
+    escaped
+};
+
 pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
     let table = library(vm, "cjson", FUNCTIONS)?;
     fill(vm, table)
@@ -285,14 +303,23 @@ impl Encoder {
                 }
             }
         }
-        let precision = Some(vm.settings.json.precision);
+        let precision = vm.settings.json.precision;
+        if precision == LANGUAGE_PRECISION {
+            crate::number::push(&mut self.out, number);
+            return Ok(());
+        }
+        let precision = Some(precision);
         Format { precision, ..Format::default() }.general(&mut self.out, number);
         Ok(())
     }
 
     fn text(&mut self, text: &[u8]) {
         self.out.push(b'"');
-        for byte in text {
+        let mut rest = text;
+        while let Some(length) = rest.iter().position(|byte| ESCAPED[usize::from(*byte)]) {
+            self.out.extend_from_slice(&rest[..length]);
+            let byte = &rest[length];
+            rest = &rest[length + 1..];
             match byte {
                 b'"' | b'\\' | b'/' => self.out.extend_from_slice(&[b'\\', *byte]),
                 8 => self.out.extend_from_slice(b"\\b"),
@@ -300,12 +327,10 @@ impl Encoder {
                 b'\n' => self.out.extend_from_slice(b"\\n"),
                 12 => self.out.extend_from_slice(b"\\f"),
                 b'\r' => self.out.extend_from_slice(b"\\r"),
-                0..=31 | 127 => {
-                    self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
-                }
-                other => self.out.push(*other),
+                other => self.out.extend_from_slice(format!("\\u{other:04x}").as_bytes()),
             }
         }
+        self.out.extend_from_slice(rest);
         self.out.push(b'"');
     }
 }

@@ -6,13 +6,14 @@ use crate::limits::JSON_DEPTH_MAX;
 use crate::value::Value;
 use crate::vm::{Args, Ret, Stop, Vm};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Token {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    Text(Vec<u8>),
+    /// The text is in the reader.
+    Text,
     Number(f64),
     Bool(bool),
     Null,
@@ -29,7 +30,7 @@ impl Token {
             Self::ObjectEnd => "T_OBJ_END",
             Self::ArrayBegin => "T_ARR_BEGIN",
             Self::ArrayEnd => "T_ARR_END",
-            Self::Text(_) => "T_STRING",
+            Self::Text => "T_STRING",
             Self::Number(_) => "T_NUMBER",
             Self::Bool(_) => "T_BOOLEAN",
             Self::Null => "T_NULL",
@@ -43,6 +44,8 @@ impl Token {
 
 struct Reader {
     text: Vec<u8>,
+    /// Text of the last token, if it was one.
+    token_text: Vec<u8>,
     at: usize,
     /// Begin of the last token, or the place of the error in it.
     index: usize,
@@ -60,6 +63,7 @@ pub(super) fn decode(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret
     let settings = &vm.settings.json;
     let mut reader = Reader {
         text,
+        token_text: Vec::new(),
         at: 0,
         index: 0,
         depth: 0,
@@ -94,7 +98,7 @@ impl Reader {
     fn value(&mut self, vm: &mut Vm, host: &mut dyn Host, token: Token) -> Result<Value, Stop> {
         vm.work(host, 1)?;
         match token {
-            Token::Text(text) => vm.string_of(text),
+            Token::Text => vm.string(&self.token_text),
             Token::Number(number) => Ok(Value::Number(number)),
             Token::Bool(flag) => Ok(Value::Bool(flag)),
             Token::Null => Ok(Value::Null),
@@ -110,10 +114,10 @@ impl Reader {
         let mut token = self.next();
         if token != Token::ObjectEnd {
             loop {
-                let Token::Text(key) = token else {
+                if token != Token::Text {
                     return Err(self.unexpected(vm, "object key string", &token));
-                };
-                let key = vm.string_of(key)?;
+                }
+                let key = vm.string(&self.token_text)?;
                 token = self.next();
                 if token != Token::Colon {
                     return Err(self.unexpected(vm, "colon", &token));
@@ -237,19 +241,24 @@ impl Reader {
     fn string(&mut self) -> Token {
         let start = self.at;
         self.at += 1;
-        let mut text = Vec::new();
+        self.token_text.clear();
         loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0);
+            let plain = rest.iter().position(is_special).unwrap_or(rest.len());
+            self.token_text.extend_from_slice(&rest[..plain]);
+            self.at += plain;
             match self.byte(self.at) {
                 b'"' => {
                     self.at += 1;
                     self.index = start;
-                    return Token::Text(text);
+                    return Token::Text;
                 }
                 0 => return self.error("unexpected end of string"),
-                b'\\' => {
+                _ => {
                     let plain = match self.byte(self.at + 1) {
                         b'u' => {
-                            if !self.unicode(&mut text) {
+                            if !self.unicode() {
                                 return self.error("invalid unicode escape code");
                             }
                             continue;
@@ -262,12 +271,8 @@ impl Reader {
                         byte @ (b'"' | b'\\' | b'/') => byte,
                         _ => return self.error("invalid escape code"),
                     };
-                    text.push(plain);
+                    self.token_text.push(plain);
                     self.at += 2;
-                }
-                byte => {
-                    text.push(byte);
-                    self.at += 1;
                 }
             }
         }
@@ -281,7 +286,7 @@ impl Reader {
     }
 
     /// Appends the character of a `\u`; a pair of them above U+FFFF.
-    fn unicode(&mut self, text: &mut Vec<u8>) -> bool {
+    fn unicode(&mut self) -> bool {
         let Some(mut code) = self.hexadecimal(self.at + 2) else { return false };
         let mut length = 6;
         if code & 0xf800 == 0xd800 {
@@ -300,7 +305,7 @@ impl Reader {
             }
         }
         let Some(character) = char::from_u32(code) else { return false };
-        text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        self.token_text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         self.at += length;
         true
     }

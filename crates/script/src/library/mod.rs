@@ -10,6 +10,7 @@ mod cjson;
 mod cjson_read;
 mod cmsgpack;
 mod coroutine;
+mod dump;
 mod format;
 mod math;
 mod pattern;
@@ -18,6 +19,7 @@ mod server;
 mod string;
 mod structs;
 mod table;
+mod withdrawn;
 
 use crate::heap::OutOfMemory;
 use crate::value::Value;
@@ -25,6 +27,7 @@ use crate::vm::{Native, Vm};
 use registry::native;
 
 pub(crate) use server::{Phase, begin_phase, reply_of_value};
+pub(crate) use withdrawn::offer;
 
 /// Fills the globals. The order of the steps decides about the order of `pairs(_G)`.
 pub(crate) fn open(

@@ -4,14 +4,14 @@ use super::pattern::{Capture, Matcher, Trouble};
 use super::registry::{Functions, library, native};
 use crate::heap::OutOfMemory;
 use crate::host::{Host, Interrupt};
-use crate::limits::{BLOCK_BYTES, BYTES_PER_STEP};
+use crate::limits::{BLOCK_BYTES, BYTES_PER_STEP, SHORT_TEXT_BYTES};
 use crate::value::{FunctionId, Str, TableId, Value};
 use crate::vm::{Args, Native, Ret, Stop, Vm};
 
 const FUNCTIONS: Functions = &[
     ("byte", byte),
     ("char", char),
-    ("dump", dump),
+    ("dump", super::dump::dump),
     ("find", find),
     ("format", super::format::format),
     ("gfind", gmatch),
@@ -37,6 +37,13 @@ fn relative(position: i64, length: usize) -> i64 {
 }
 
 fn byte(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    if let [Value::Str(text), Value::Number(place)] = *vm.args_slice(args)
+        && place >= 1.0
+    {
+        // The usual form: one byte, by its place from the begin.
+        let byte = vm.heap.bytes(text).get(place as usize - 1);
+        return Ok(byte.map_or(Ret::None, |byte| Ret::One(Value::Number(f64::from(*byte)))));
+    }
     let text = vm.check_str(args, 0)?;
     let length = vm.heap.bytes(text).len();
     let first = relative(vm.integer_or(args, 1, 1)?, length);
@@ -49,7 +56,8 @@ fn byte(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         return Err(vm.fail("stack overflow (string slice too long)"));
     }
     let bytes = &vm.heap.bytes(text)[first as usize - 1..last as usize];
-    vm.results = bytes.iter().map(|byte| Value::Number(f64::from(*byte))).collect();
+    vm.results.clear();
+    vm.results.extend(bytes.iter().map(|byte| Value::Number(f64::from(*byte))));
     Ok(Ret::Many)
 }
 
@@ -62,12 +70,6 @@ fn char(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         }
     }
     vm.string_of(text).map(Ret::One)
-}
-
-/// Bytecode is not given out, and none is loaded.
-fn dump(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    vm.check_function(args, 0)?;
-    Err(vm.fail("unable to dump given function"))
 }
 
 fn len(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
@@ -117,8 +119,30 @@ fn sub(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if first > last {
         return vm.string(b"").map(Ret::One);
     }
-    let part = vm.heap.bytes(text)[first - 1..last].to_vec();
+    let part = &vm.heap.bytes(text)[first - 1..last];
+    if let Some(copy) = Short::of(part) {
+        return vm.string(copy.bytes()).map(Ret::One);
+    }
+    let part = part.to_vec();
     vm.string_of(part).map(Ret::One)
+}
+
+/// A copy of a short text, made without an allocation.
+struct Short {
+    room: [u8; SHORT_TEXT_BYTES],
+    length: usize,
+}
+
+impl Short {
+    fn of(text: &[u8]) -> Option<Self> {
+        let mut room = [0; SHORT_TEXT_BYTES];
+        room.get_mut(..text.len())?.copy_from_slice(text);
+        Some(Self { room, length: text.len() })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.room[..self.length]
+    }
 }
 
 /// Extents of a match: begin, end, captures.

@@ -4,9 +4,13 @@ use std::cmp::Ordering;
 
 use super::{Stop, Vm};
 use crate::host::Host;
+use crate::limits::JOINED_BYTES_KEPT;
 use crate::number;
 use crate::program::Op;
 use crate::value::{Str, TableId, Value};
+
+/// Bytes of a number as text.
+const NUMBER_BYTES_MAX: usize = 24;
 
 /// Metamethods that may follow each other.
 const CHAIN_MAX: usize = 100;
@@ -45,7 +49,7 @@ impl Vm {
 
     pub(crate) fn metatable(&self, value: Value) -> Option<TableId> {
         match value {
-            Value::Table(table) => self.heap.table(table).metatable,
+            Value::Table(table) | Value::Proxy(table) => self.heap.table(table).metatable,
             Value::Str(_) => Some(self.string_metatable),
             _ => None,
         }
@@ -170,7 +174,11 @@ impl Vm {
         if left == right {
             return Ok(true);
         }
-        let (Value::Table(_), Value::Table(_)) = (left, right) else { return Ok(false) };
+        let ((Value::Table(_), Value::Table(_)) | (Value::Proxy(_), Value::Proxy(_))) =
+            (left, right)
+        else {
+            return Ok(false);
+        };
         match self.shared_metamethod(left, right, self.names.eq) {
             Some(handler) => Ok(self.call_one(host, handler, &[left, right])?.is_truthy()),
             None => Ok(false),
@@ -274,20 +282,42 @@ impl Vm {
 
     /// Texts of a range of the stack and of one more value.
     fn join(&mut self, from: usize, to: usize, last: Value) -> Result<Value, Stop> {
-        let mut text = Vec::new();
+        let mut length = 0;
         for index in from..=to {
             let value = if index == to { last } else { self.stack[index] };
-            match value {
-                Value::Str(part) => {
-                    let part = self.heap.bytes(part);
-                    self.check_room(text.len() + part.len())?;
-                    text.extend_from_slice(part);
-                }
+            length += match value {
+                Value::Str(part) => self.heap.bytes(part).len(),
+                _ => NUMBER_BYTES_MAX,
+            };
+        }
+        self.check_room(length)?;
+        let is_kept = length <= JOINED_BYTES_KEPT;
+        let mut text =
+            if is_kept { std::mem::take(&mut self.joined) } else { Vec::with_capacity(length) };
+        for index in from..=to {
+            match if index == to { last } else { self.stack[index] } {
+                Value::Str(part) => text.extend_from_slice(self.heap.bytes(part)),
                 Value::Number(number) => number::push(&mut text, number),
                 _ => {}
             }
         }
-        self.string_of(text)
+        if !is_kept {
+            return self.string_of(text);
+        }
+        let joined = self.string(&text);
+        text.clear();
+        self.joined = text;
+        joined
+    }
+
+    /// Text of a number.
+    pub(crate) fn text_of_number(&mut self, number: f64) -> Result<Value, Stop> {
+        let mut text = std::mem::take(&mut self.joined);
+        number::push(&mut text, number);
+        let made = self.string(&text);
+        text.clear();
+        self.joined = text;
+        made
     }
 
     /// Text as `tostring` gives it.
@@ -301,11 +331,7 @@ impl Vm {
             Value::Nil => self.string(b"nil"),
             Value::Bool(flag) => self.string(if flag { b"true" } else { b"false" }),
             Value::Null => self.string(b"userdata: (nil)"),
-            Value::Number(number) => {
-                let mut text = Vec::new();
-                number::push(&mut text, number);
-                self.string_of(text)
-            }
+            Value::Number(number) => self.text_of_number(number),
             _ => {
                 let text = format!("{}: {:#010x}", value.type_name(), Self::address(value));
                 self.string(text.as_bytes())

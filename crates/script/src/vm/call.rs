@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{ALL, Args, Frame, Kind, Native, Ret, Stop, Vm};
+use super::{ALL, Args, Frame, Kind, Native, NativeFn, Ret, Stop, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::{Host, Interrupt};
 use crate::limits::{CALLS_MAX, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INTERRUPT};
@@ -77,13 +77,7 @@ impl Vm {
             }
             Code::Native(Native::Plain(function), _) => {
                 let function = *function;
-                let args = Args { at: at + 1, count };
-                let end = std::mem::replace(&mut self.native_end, at + 1 + count);
-                self.in_native = true;
-                let ret = function(self, host, args);
-                self.in_native = false;
-                self.native_end = end;
-                self.finish_native(at, wanted, ret?)?;
+                self.call_plain(host, function, at, count, wanted)?;
                 Ok(Called::Done)
             }
             Code::Native(native, _) => {
@@ -91,6 +85,24 @@ impl Vm {
                 self.begin_special(host, native, at, count, wanted)
             }
         }
+    }
+
+    /// Calls a library function that changes no frames.
+    #[inline]
+    pub(super) fn call_plain(
+        &mut self,
+        host: &mut dyn Host,
+        function: NativeFn,
+        at: usize,
+        count: usize,
+        wanted: i32,
+    ) -> Result<(), Stop> {
+        let end = std::mem::replace(&mut self.native_end, at + 1 + count);
+        self.in_native = true;
+        let ret = function(self, host, Args { at: at + 1, count });
+        self.in_native = false;
+        self.native_end = end;
+        self.finish_native(at, wanted, ret?)
     }
 
     #[inline]
@@ -151,7 +163,7 @@ impl Vm {
     }
 
     /// Pushes the frame of a function of the language and arranges its arguments.
-    fn enter(
+    pub(super) fn enter(
         &mut self,
         id: FunctionId,
         proto: Rc<Proto>,

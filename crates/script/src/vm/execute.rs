@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use super::call::{Called, Floor};
-use super::{ALL, Kind, Stop, Vm};
+use super::{ALL, Kind, Native, NativeFn, Stop, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::Host;
 use crate::limits::{ITEMS_PER_FLUSH, VALUES_PER_STEP};
 use crate::number;
 use crate::program::{Ins, Op, Proto, RK};
-use crate::value::{FunctionId, UpvalueId, Value};
+use crate::value::{FunctionId, TableId, UpvalueId, Value};
 
 /// The active function, as the loop holds it.
 struct Active {
@@ -19,12 +19,71 @@ struct Active {
     pc: usize,
 }
 
+/// Kind of what is called.
+enum Callee {
+    Lua(FunctionId, Rc<Proto>),
+    /// A library function that changes no frames.
+    Plain(NativeFn),
+    Other,
+}
+
 /// Course of the loop behind an instruction.
 enum Flow {
     Next,
     /// Another frame is the active one.
     Reload,
     End,
+}
+
+/// Place to which a jump goes from behind its instruction.
+#[inline]
+fn target(pc: usize, distance: i32) -> usize {
+    (pc as i64 + i64::from(distance)) as usize
+}
+
+/// Value of an operand: a register or a constant.
+macro_rules! operand {
+    ($vm:ident, $base:ident, $constants:ident, $operand:expr) => {
+        if $operand >= RK {
+            $constants[($operand - RK) as usize]
+        } else {
+            $vm.stack[$base + $operand as usize]
+        }
+    };
+}
+
+/// An operation on two numbers; other operands go the long way.
+macro_rules! arithmetic {
+    ($vm:ident, $host:ident, $at:ident, $pc:ident, $ins:ident,
+     |$a:ident, $b:ident| $result:expr) => {{
+        let (base, constants) = $at;
+        let left = operand!($vm, base, constants, $ins.b);
+        let right = operand!($vm, base, constants, $ins.c);
+        let value = if let (Value::Number($a), Value::Number($b)) = (left, right) {
+            Value::Number($result)
+        } else {
+            $vm.save_pc($pc);
+            $vm.arithmetic($host, $ins.op, (left, $ins.b), (right, $ins.c))?
+        };
+        $vm.stack[base + usize::from($ins.a)] = value;
+    }};
+}
+
+/// A comparison, which passes over the next instruction or not.
+macro_rules! compared {
+    ($vm:ident, $host:ident, $at:ident, $pc:ident, $ins:ident,
+     |$a:ident, $b:ident| $result:expr, $slow:ident) => {{
+        let (base, constants) = $at;
+        let left = operand!($vm, base, constants, $ins.b);
+        let right = operand!($vm, base, constants, $ins.c);
+        let is_it = if let (Value::Number($a), Value::Number($b)) = (left, right) {
+            $result
+        } else {
+            $vm.save_pc($pc);
+            $vm.$slow($host, left, right)?
+        };
+        $pc += usize::from(is_it != ($ins.a != 0));
+    }};
 }
 
 impl Vm {
@@ -72,15 +131,6 @@ impl Vm {
         }
     }
 
-    #[inline]
-    fn operand(&self, active: &Active, operand: u32) -> Value {
-        if operand >= RK {
-            active.proto.constants[(operand - RK) as usize]
-        } else {
-            self.stack[active.base + operand as usize]
-        }
-    }
-
     /// Counts a step that may repeat without bound; the instruction runs again after a suspension.
     #[inline]
     fn step(&mut self, host: &mut dyn Host, pc: usize) -> Result<(), Stop> {
@@ -98,136 +148,158 @@ impl Vm {
     }
 
     fn run(&mut self, host: &mut dyn Host, floor: Floor, mut active: Active) -> Result<(), Stop> {
-        macro_rules! arithmetic {
-            ($ins:ident, $a:ident, $b:ident => $result:expr) => {{
-                let left = self.operand(&active, $ins.b);
-                let right = self.operand(&active, $ins.c);
-                let value = if let (Value::Number($a), Value::Number($b)) = (left, right) {
-                    Value::Number($result)
-                } else {
-                    self.save_pc(active.pc);
-                    self.arithmetic(host, $ins.op, (left, $ins.b), (right, $ins.c))?
-                };
-                self.stack[active.base + usize::from($ins.a)] = value;
-            }};
-        }
         loop {
-            let ins = active.proto.code[active.pc];
-            active.pc += 1;
-            let a = active.base + usize::from(ins.a);
+            let flow = self.run_frame(host, floor, &active)?;
+            let next = match flow {
+                Flow::End => None,
+                Flow::Next | Flow::Reload => self.load_active(),
+            };
+            match next {
+                Some(next) => active = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Executes one activation of a function until another one is the active one. What each
+    /// instruction needs is in local variables: the machine is reached by a reference, so its
+    /// fields would be read anew each time.
+    fn run_frame(
+        &mut self,
+        host: &mut dyn Host,
+        floor: Floor,
+        active: &Active,
+    ) -> Result<Flow, Stop> {
+        let code = active.proto.code.as_slice();
+        let constants = active.proto.constants.as_slice();
+        let base = active.base;
+        let at = (base, constants);
+        let mut pc = active.pc;
+        loop {
+            let ins = code[pc];
+            pc += 1;
+            let a = base + usize::from(ins.a);
             match ins.op {
-                Op::Move => self.stack[a] = self.stack[active.base + ins.b as usize],
-                Op::LoadK => self.stack[a] = active.proto.constants[ins.b as usize],
+                Op::Move => self.stack[a] = self.stack[base + ins.b as usize],
+                Op::LoadK => self.stack[a] = constants[ins.b as usize],
                 Op::LoadBool => {
                     self.stack[a] = Value::Bool(ins.b != 0);
-                    active.pc += usize::from(ins.c != 0);
+                    pc += usize::from(ins.c != 0);
                 }
-                Op::LoadNil => {
-                    self.stack[a..=active.base + ins.b as usize].fill(Value::Nil);
-                }
-                Op::Add => arithmetic!(ins, x, y => x + y),
-                Op::Sub => arithmetic!(ins, x, y => x - y),
-                Op::Mul => arithmetic!(ins, x, y => x * y),
-                Op::Div => arithmetic!(ins, x, y => x / y),
-                Op::Mod => arithmetic!(ins, x, y => x - (x / y).floor() * y),
-                Op::Pow => arithmetic!(ins, x, y => x.powf(y)),
+                Op::LoadNil => self.stack[a..=base + ins.b as usize].fill(Value::Nil),
+                Op::Add => arithmetic!(self, host, at, pc, ins, |x, y| x + y),
+                Op::Sub => arithmetic!(self, host, at, pc, ins, |x, y| x - y),
+                Op::Mul => arithmetic!(self, host, at, pc, ins, |x, y| x * y),
+                Op::Div => arithmetic!(self, host, at, pc, ins, |x, y| x / y),
+                Op::Mod => arithmetic!(self, host, at, pc, ins, |x, y| x - (x / y).floor() * y),
+                Op::Pow => arithmetic!(self, host, at, pc, ins, |x, y| x.powf(y)),
                 Op::Not => {
-                    let value = self.stack[active.base + ins.b as usize];
+                    let value = self.stack[base + ins.b as usize];
                     self.stack[a] = Value::Bool(!value.is_truthy());
                 }
                 Op::Jump => {
                     let distance = ins.jump();
                     if distance < 0 {
-                        self.step(host, active.pc)?;
+                        self.step(host, pc)?;
                     }
-                    active.pc = (active.pc as i64 + i64::from(distance)) as usize;
+                    pc = target(pc, distance);
                 }
-                Op::Test => {
-                    active.pc += usize::from(self.stack[a].is_truthy() != (ins.c != 0));
-                }
+                Op::Test => pc += usize::from(self.stack[a].is_truthy() != (ins.c != 0)),
                 Op::TestSet => {
-                    let value = self.stack[active.base + ins.b as usize];
+                    let value = self.stack[base + ins.b as usize];
                     if value.is_truthy() == (ins.c != 0) {
                         self.stack[a] = value;
                     } else {
-                        active.pc += 1;
+                        pc += 1;
                     }
                 }
-                Op::GetUpvalue => self.stack[a] = self.read_upvalue(&active, ins.b),
+                Op::GetUpvalue => self.stack[a] = self.read_upvalue(active.function, ins.b),
                 Op::SetUpvalue => {
                     let value = self.stack[a];
-                    self.write_upvalue(&active, ins.b, value);
+                    self.write_upvalue(active.function, ins.b, value);
                 }
                 Op::GetGlobal => {
-                    let key = active.proto.constants[ins.b as usize];
-                    let found = self.heap.table(self.globals).get(key);
-                    self.stack[a] = if found.is_nil() {
-                        self.save_pc(active.pc);
-                        self.index(host, Value::Table(self.globals), key, RK)?
-                    } else {
-                        found
-                    };
+                    let key = constants[ins.b as usize];
+                    let globals = self.globals_of(active.function);
+                    self.stack[a] = self.get_table(host, pc, Value::Table(globals), key, RK)?;
                 }
                 Op::GetTable => {
-                    let value = self.stack[active.base + ins.b as usize];
-                    let key = self.operand(&active, ins.c);
-                    self.stack[a] = self.get_table(host, &active, value, key, ins.b)?;
+                    let value = self.stack[base + ins.b as usize];
+                    let key = operand!(self, base, constants, ins.c);
+                    self.stack[a] = self.get_table(host, pc, value, key, ins.b)?;
                 }
                 Op::SelfIndex => {
-                    let value = self.stack[active.base + ins.b as usize];
-                    let key = self.operand(&active, ins.c);
+                    let value = self.stack[base + ins.b as usize];
+                    let key = operand!(self, base, constants, ins.c);
                     self.stack[a + 1] = value;
-                    self.stack[a] = self.get_table(host, &active, value, key, ins.b)?;
+                    self.stack[a] = self.get_table(host, pc, value, key, ins.b)?;
                 }
                 Op::SetTable => {
                     let value = self.stack[a];
-                    let key = self.operand(&active, ins.b);
-                    let item = self.operand(&active, ins.c);
-                    self.set_table(host, &active, value, key, item, ins.a)?;
+                    let key = operand!(self, base, constants, ins.b);
+                    let item = operand!(self, base, constants, ins.c);
+                    self.set_table(host, pc, value, key, item, ins.a)?;
                 }
-                Op::Eq | Op::Lt | Op::Le => {
-                    let is_it = self.compare(host, &active, ins)?;
-                    active.pc += usize::from(is_it != (ins.a != 0));
-                }
+                Op::Eq => compared!(self, host, at, pc, ins, |x, y| x == y, equal),
+                Op::Lt => compared!(self, host, at, pc, ins, |x, y| x < y, less),
+                Op::Le => compared!(self, host, at, pc, ins, |x, y| x <= y, less_equal),
                 Op::ForLoop => {
-                    let (Value::Number(index), Value::Number(limit), Value::Number(step)) =
-                        (self.stack[a], self.stack[a + 1], self.stack[a + 2])
-                    else {
-                        continue;
-                    };
-                    let next = index + step;
-                    if if step > 0.0 { next <= limit } else { limit <= next } {
-                        self.step(host, active.pc)?;
+                    if let Some(next) = self.next_of_for(a) {
+                        self.step(host, pc)?;
                         self.stack[a] = Value::Number(next);
                         self.stack[a + 3] = Value::Number(next);
-                        active.pc = (active.pc as i64 + i64::from(ins.jump())) as usize;
+                        pc = target(pc, ins.jump());
                     }
                 }
+                Op::ForPrep => {
+                    self.save_pc(pc);
+                    self.prepare_for(a)?;
+                    pc = target(pc, ins.jump());
+                }
                 Op::Call => {
-                    self.step(host, active.pc)?;
-                    self.save_pc(active.pc);
+                    self.step(host, pc)?;
+                    self.save_pc(pc);
                     let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize - 1 };
-                    let called = self.begin_call(host, a, count, ins.c as i32 - 1)?;
-                    if called == Called::Done && self.is_same_frame(&active) {
-                        self.collect_if_due();
-                        continue;
+                    let wanted = ins.c as i32 - 1;
+                    match self.callee(a) {
+                        Callee::Lua(id, proto) => {
+                            self.enter(id, proto, a, count, wanted, Kind::Lua)?;
+                            return Ok(Flow::Reload);
+                        }
+                        Callee::Plain(function) => {
+                            self.call_plain(host, function, a, count, wanted)?;
+                        }
+                        Callee::Other => {
+                            let called = self.begin_call(host, a, count, wanted)?;
+                            if called != Called::Done || !self.is_same_frame(active) {
+                                return Ok(self.follow(called, floor));
+                            }
+                        }
                     }
-                    match self.follow(called, floor, &mut active) {
-                        Flow::End => return Ok(()),
-                        Flow::Next | Flow::Reload => {}
-                    }
+                    self.collect_if_due();
                 }
                 Op::Return => {
                     let count = if ins.b == 0 { self.top - a } else { ins.b as usize - 1 };
                     let called = self.leave(a, count)?;
-                    if let Flow::End = self.follow(called, floor, &mut active) {
-                        return Ok(());
+                    return Ok(self.follow(called, floor));
+                }
+                Op::TForLoop => {
+                    self.step(host, pc)?;
+                    self.save_pc(pc);
+                    let called = self.generic_for(host, a, ins)?;
+                    if called != Called::Done || !self.is_same_frame(active) {
+                        return Ok(self.follow(called, floor));
                     }
                 }
+                Op::TForTest => match self.stack[a + 3] {
+                    Value::Nil => pc += 1,
+                    control => self.stack[a + 2] = control,
+                },
                 _ => {
-                    self.save_pc(active.pc);
-                    if let Flow::End = self.run_rare(host, floor, &mut active, ins)? {
-                        return Ok(());
+                    self.save_pc(pc);
+                    match self.run_rare(host, floor, active, ins)? {
+                        Flow::Next => {}
+                        flow => return Ok(flow),
                     }
                 }
             }
@@ -241,18 +313,22 @@ impl Vm {
         })
     }
 
-    /// Goes on in the frame that is the active one after a call or return.
-    fn follow(&mut self, called: Called, floor: Floor, active: &mut Active) -> Flow {
-        if called == Called::Ended || self.is_at(floor) {
-            return Flow::End;
-        }
-        match self.load_active() {
-            Some(next) => {
-                *active = next;
-                Flow::Reload
-            }
-            None => Flow::End,
-        }
+    /// Next index of a numeric loop; none behind its limit.
+    #[inline]
+    fn next_of_for(&self, a: usize) -> Option<f64> {
+        let (Value::Number(index), Value::Number(limit), Value::Number(step)) =
+            (self.stack[a], self.stack[a + 1], self.stack[a + 2])
+        else {
+            return None;
+        };
+        let next = index + step;
+        let goes_on = if step > 0.0 { next <= limit } else { limit <= next };
+        goes_on.then_some(next)
+    }
+
+    /// Course behind a call or return.
+    fn follow(&mut self, called: Called, floor: Floor) -> Flow {
+        if called == Called::Ended || self.is_at(floor) { Flow::End } else { Flow::Reload }
     }
 
     #[inline]
@@ -272,7 +348,7 @@ impl Vm {
         &mut self,
         host: &mut dyn Host,
         floor: Floor,
-        active: &mut Active,
+        active: &Active,
         ins: Ins,
     ) -> Result<Flow, Stop> {
         let a = active.base + usize::from(ins.a);
@@ -280,7 +356,8 @@ impl Vm {
             Op::SetGlobal => {
                 let key = active.proto.constants[ins.b as usize];
                 let item = self.stack[a];
-                self.set_index(host, Value::Table(self.globals), key, item, RK)?;
+                let globals = self.globals_of(active.function);
+                self.set_index(host, Value::Table(globals), key, item, RK)?;
             }
             Op::NewTable => {
                 let table = self.table(ins.b as usize, ins.c as usize)?;
@@ -299,6 +376,10 @@ impl Vm {
                 let length = match value {
                     Value::Table(table) => self.heap.table(table).len(),
                     Value::Str(text) => self.heap.bytes(text).len(),
+                    Value::Proxy(_) => {
+                        self.stack[a] = self.length_of_proxy(host, value, ins.b)?;
+                        return Ok(Flow::Next);
+                    }
                     _ => return Err(self.type_error("get length of", ins.b, value)),
                 };
                 self.stack[a] = Value::Number(length as f64);
@@ -309,15 +390,6 @@ impl Vm {
                 self.collect_if_due();
             }
             Op::TailCall => return self.tail_call(host, floor, active, ins),
-            Op::ForPrep => {
-                self.prepare_for(a)?;
-                active.pc = (active.pc as i64 + i64::from(ins.jump())) as usize;
-            }
-            Op::TForLoop => return self.generic_for(host, floor, active, ins),
-            Op::TForTest => match self.stack[a + 3] {
-                Value::Nil => active.pc += 1,
-                control => self.stack[a + 2] = control,
-            },
             Op::SetList => self.set_list(a, ins)?,
             Op::Close => self.close_upvalues(a),
             Op::Closure => {
@@ -328,6 +400,20 @@ impl Vm {
             _ => self.spread_varargs(active, ins)?,
         }
         Ok(Flow::Next)
+    }
+
+    #[cold]
+    fn length_of_proxy(
+        &mut self,
+        host: &mut dyn Host,
+        value: Value,
+        register: u32,
+    ) -> Result<Value, Stop> {
+        let handler = self.metamethod(value, self.names.len);
+        if handler.is_nil() {
+            return Err(self.type_error("get length of", register, value));
+        }
+        self.call_one(host, handler, &[value, Value::Nil])
     }
 
     /// Stores the values behind a new table in it.
@@ -382,16 +468,8 @@ impl Vm {
         Ok(())
     }
 
-    fn generic_for(
-        &mut self,
-        host: &mut dyn Host,
-        floor: Floor,
-        active: &mut Active,
-        ins: Ins,
-    ) -> Result<Flow, Stop> {
-        self.step(host, active.pc)?;
-        let a = active.base + usize::from(ins.a);
-        let called = if self.is_next(self.stack[a])
+    fn generic_for(&mut self, host: &mut dyn Host, a: usize, ins: Ins) -> Result<Called, Stop> {
+        if self.is_next(self.stack[a])
             && let Value::Table(table) = self.stack[a + 1]
         {
             let entry = self.heap.next(table, self.stack[a + 2]).unwrap_or(None);
@@ -401,26 +479,22 @@ impl Vm {
             for extra in 3..=ins.c as usize {
                 self.stack[a + 2 + extra] = Value::Nil;
             }
-            Called::Done
-        } else {
-            self.ensure_stack(a + 6)?;
-            self.stack.copy_within(a..a + 3, a + 3);
-            self.begin_call(host, a + 3, 2, ins.c as i32)?
-        };
-        if called == Called::Done && self.is_same_frame(active) {
-            return Ok(Flow::Next);
+            return Ok(Called::Done);
         }
-        Ok(self.follow(called, floor, active))
+        self.ensure_stack(a + 6)?;
+        self.stack.copy_within(a..a + 3, a + 3);
+        self.begin_call(host, a + 3, 2, ins.c as i32)
     }
 
     fn tail_call(
         &mut self,
         host: &mut dyn Host,
         floor: Floor,
-        active: &mut Active,
+        active: &Active,
         ins: Ins,
     ) -> Result<Flow, Stop> {
-        self.step(host, active.pc)?;
+        let pc = self.frames.last().map_or(0, |frame| frame.pc);
+        self.step(host, pc)?;
         let a = active.base + usize::from(ins.a);
         let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize - 1 };
         let called = self.begin_call(host, a, count, ALL)?;
@@ -438,7 +512,7 @@ impl Vm {
             self.collect_if_due();
             return Ok(Flow::Next);
         }
-        Ok(self.follow(called, floor, active))
+        Ok(self.follow(called, floor))
     }
 
     /// Gives the callee of a tail call the place of its caller on the stack.
@@ -472,7 +546,8 @@ impl Vm {
             });
         }
         let code = Code::Lua(proto, upvalues.into_boxed_slice());
-        match self.heap.new_function(code) {
+        let environment = self.heap.function(active.function).environment;
+        match self.heap.new_function_in(code, environment) {
             Ok(id) => Ok(Value::Function(id)),
             Err(_) => Err(self.out_of_memory()),
         }
@@ -482,7 +557,7 @@ impl Vm {
     fn get_table(
         &mut self,
         host: &mut dyn Host,
-        active: &Active,
+        pc: usize,
         value: Value,
         key: Value,
         register: u32,
@@ -494,7 +569,7 @@ impl Vm {
                 return Ok(found);
             }
         }
-        self.save_pc(active.pc);
+        self.save_pc(pc);
         self.index(host, value, key, register)
     }
 
@@ -502,54 +577,48 @@ impl Vm {
     fn set_table(
         &mut self,
         host: &mut dyn Host,
-        active: &Active,
+        pc: usize,
         value: Value,
         key: Value,
         item: Value,
         register: u8,
     ) -> Result<(), Stop> {
-        if let Value::Table(id) = value {
-            let table = self.heap.table(id);
-            if table.metatable.is_none()
-                && !table.is_readonly
-                && self.heap.set(id, key, item).is_ok()
-            {
-                self.collect_if_due();
-                return Ok(());
-            }
+        if let Value::Table(id) = value
+            && self.heap.set_plain(id, key, item)
+        {
+            self.collect_if_due();
+            return Ok(());
         }
-        self.save_pc(active.pc);
+        self.save_pc(pc);
         self.set_index(host, value, key, item, u32::from(register))
     }
 
+    /// Table of the globals that a function sees.
     #[inline]
-    fn compare(&mut self, host: &mut dyn Host, active: &Active, ins: Ins) -> Result<bool, Stop> {
-        let left = self.operand(active, ins.b);
-        let right = self.operand(active, ins.c);
-        if let (Value::Number(a), Value::Number(b)) = (left, right) {
-            return Ok(match ins.op {
-                Op::Eq => a == b,
-                Op::Lt => a < b,
-                _ => a <= b,
-            });
-        }
-        self.save_pc(active.pc);
-        match ins.op {
-            Op::Eq => self.equal(host, left, right),
-            Op::Lt => self.less(host, left, right),
-            _ => self.less_equal(host, left, right),
+    fn globals_of(&self, function: FunctionId) -> TableId {
+        if self.heap.has_environments { self.environment_of(function) } else { self.globals }
+    }
+
+    /// Kind of what is called at a place of the stack.
+    #[inline]
+    fn callee(&self, at: usize) -> Callee {
+        let Value::Function(id) = self.stack[at] else { return Callee::Other };
+        match &self.heap.function(id).code {
+            Code::Lua(proto, _) => Callee::Lua(id, Rc::clone(proto)),
+            Code::Native(Native::Plain(function), _) => Callee::Plain(*function),
+            Code::Native(..) => Callee::Other,
         }
     }
 
-    fn upvalue_id(&self, active: &Active, index: u32) -> Option<UpvalueId> {
-        match &self.heap.function(active.function).code {
+    fn upvalue_id(&self, function: FunctionId, index: u32) -> Option<UpvalueId> {
+        match &self.heap.function(function).code {
             Code::Lua(_, upvalues) => upvalues.get(index as usize).copied(),
             Code::Native(..) => None,
         }
     }
 
-    fn read_upvalue(&self, active: &Active, index: u32) -> Value {
-        let Some(id) = self.upvalue_id(active, index) else { return Value::Nil };
+    fn read_upvalue(&self, function: FunctionId, index: u32) -> Value {
+        let Some(id) = self.upvalue_id(function, index) else { return Value::Nil };
         match self.heap.upvalue(id) {
             Upvalue::Closed(value) => value,
             Upvalue::Open { thread, at } if thread == self.current => self.stack[at],
@@ -562,8 +631,8 @@ impl Vm {
         }
     }
 
-    fn write_upvalue(&mut self, active: &Active, index: u32, value: Value) {
-        let Some(id) = self.upvalue_id(active, index) else { return };
+    fn write_upvalue(&mut self, function: FunctionId, index: u32, value: Value) {
+        let Some(id) = self.upvalue_id(function, index) else { return };
         match self.heap.upvalue(id) {
             Upvalue::Closed(_) => self.heap.set_upvalue(id, Upvalue::Closed(value)),
             Upvalue::Open { thread, at } if thread == self.current => self.stack[at] = value,

@@ -7,6 +7,7 @@
 mod arithmetic;
 mod call;
 mod coroutine;
+mod environment;
 mod error;
 mod execute;
 
@@ -20,6 +21,7 @@ use crate::table::SetError;
 use crate::value::{FunctionId, Str, TableId, ThreadId, UpvalueId, Value};
 
 pub(crate) use coroutine::Status;
+pub(crate) use environment::Level;
 
 /// The reason for which code does not go on.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +138,7 @@ pub(crate) struct Names {
     pub(crate) le: Str,
     pub(crate) concat: Str,
     pub(crate) unm: Str,
+    pub(crate) len: Str,
     pub(crate) arithmetic: [Str; 6],
     pub(crate) tostring: Str,
     pub(crate) metatable: Str,
@@ -147,7 +150,7 @@ pub(crate) struct Names {
     pub(crate) keys: Str,
     pub(crate) arguments: Str,
     /// Names of globals by which a script reaches others that it does not name.
-    pub(crate) ways_to_globals: [Str; 3],
+    pub(crate) ways_to_globals: [Str; 4],
 }
 
 impl Names {
@@ -161,6 +164,7 @@ impl Names {
             le: heap.string(b"__le")?,
             concat: heap.string(b"__concat")?,
             unm: heap.string(b"__unm")?,
+            len: heap.string(b"__len")?,
             arithmetic: [
                 heap.string(b"__add")?,
                 heap.string(b"__sub")?,
@@ -182,6 +186,7 @@ impl Names {
                 heap.string(b"_G")?,
                 heap.string(b"load")?,
                 heap.string(b"loadstring")?,
+                heap.string(b"getfenv")?,
             ],
         })
     }
@@ -196,6 +201,7 @@ impl Names {
             self.le,
             self.concat,
             self.unm,
+            self.len,
             self.tostring,
             self.metatable,
             self.n,
@@ -223,6 +229,8 @@ pub(crate) struct Vm {
     /// Several results of a library function.
     pub(crate) results: Vec<Value>,
     pub(crate) settings: crate::settings::Settings,
+    /// An empty buffer, in which short texts are joined.
+    joined: Vec<u8>,
     stack: Vec<Value>,
     /// End of the values that an open call, return or list takes.
     top: usize,
@@ -251,6 +259,10 @@ pub(crate) struct Vm {
     pub(crate) scripts: TableId,
     /// The library's `next`.
     pub(crate) next_function: FunctionId,
+    /// Globals of code that the run compiles from now on, if `setfenv` has chosen some.
+    pub(crate) run_environment: Option<TableId>,
+    /// Functions that Valkey has withdrawn may be called: `getfenv`, `setfenv`, `newproxy`.
+    pub(crate) has_withdrawn: bool,
     /// Chunk and line of the last error that nothing caught.
     pub(crate) error_place: Option<(Vec<u8>, u32)>,
 }
@@ -261,6 +273,7 @@ pub(crate) struct Parked {
     top: usize,
     current: Option<ThreadId>,
     parents: Vec<(Option<ThreadId>, ThreadState)>,
+    run_environment: Option<TableId>,
     kept: Vec<Value>,
 }
 
@@ -288,6 +301,7 @@ impl Vm {
             pinned: Vec::new(),
             results: Vec::new(),
             settings: crate::settings::Settings::default(),
+            joined: Vec::new(),
             stack,
             top: 0,
             frames: Vec::new(),
@@ -305,6 +319,8 @@ impl Vm {
             parked: Vec::new(),
             scripts,
             next_function: FunctionId(u32::MAX),
+            run_environment: None,
+            has_withdrawn: false,
             error_place: None,
         })
     }
@@ -321,6 +337,7 @@ impl Vm {
             top: std::mem::take(&mut self.top),
             current: self.current.take(),
             parents: std::mem::take(&mut self.parents),
+            run_environment: self.run_environment.take(),
             kept: Vec::new(),
         }
     }
@@ -332,6 +349,7 @@ impl Vm {
         self.top = parked.top;
         self.current = parked.current;
         self.parents = parked.parents;
+        self.run_environment = parked.run_environment;
     }
 
     /// Ends whatever runs.
@@ -342,6 +360,7 @@ impl Vm {
         self.pinned.clear();
         self.results.clear();
         self.current = None;
+        self.run_environment = None;
         self.top = 0;
         self.nested = 0;
         self.native_end = 0;
@@ -349,6 +368,7 @@ impl Vm {
         self.below_native = false;
         // The next run fills with nil what it takes.
         self.stack.clear();
+        self.results.shrink_to(STACK_VALUES_KEPT);
         if self.stack.capacity().max(self.frames.capacity()) > STACK_VALUES_KEPT {
             self.stack.shrink_to(STACK_VALUES_KEPT);
             self.frames.shrink_to(STACK_VALUES_KEPT);
@@ -389,6 +409,14 @@ impl Vm {
         }
         for value in self.pinned.iter().chain(&self.results) {
             heap.mark(*value);
+        }
+        let environments = self.parked.iter().map(|(_, parked)| parked.run_environment);
+        for table in environments.chain([self.run_environment]).flatten() {
+            heap.mark(Value::Table(table));
+        }
+        let environments = self.parked.iter().map(|(_, parked)| parked.run_environment);
+        for table in environments.chain([self.run_environment]).flatten() {
+            heap.mark(Value::Table(table));
         }
         trace_frames(&self.frames, heap);
         for (_, upvalue) in &self.open {
@@ -440,6 +468,7 @@ impl Vm {
             Value::Table(TableId(index)) => 3 * index as usize,
             Value::Function(function) => 3 * function.0 as usize + 1,
             Value::Thread(thread) => 3 * thread.0 as usize + 2,
+            Value::Proxy(TableId(index)) => 3 * index as usize,
             _ => return 0,
         };
         0x5500_0000 + index * 16

@@ -206,7 +206,13 @@ pub struct Peer {
 
 impl Peer {
     pub fn start() -> Option<Self> {
-        let valkey = Valkey::start(&["--save", "", "--lua-time-limit", "0"])?;
+        Self::start_with(&[])
+    }
+
+    /// One with more options.
+    pub fn start_with(options: &[&str]) -> Option<Self> {
+        let options = [&["--save", "", "--lua-time-limit", "0"], options].concat();
+        let valkey = Valkey::start(&options)?;
         Some(Self { connection: valkey.connect(), _valkey: valkey })
     }
 

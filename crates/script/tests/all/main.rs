@@ -10,3 +10,4 @@ mod runs;
 mod safety;
 mod scripts;
 mod tokens;
+mod withdrawn;

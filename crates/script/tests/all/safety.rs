@@ -21,7 +21,12 @@ fn cve_2014_5461_many_arguments_of_a_vararg_function() {
 #[test]
 fn cve_2015_4335_bytecode_is_not_loaded() {
     ends_with_error("return select(2,loadstring('\\27Lua\\81\\0\\1\\4'))", "wrong mode");
-    ends_with_error("local f=string.dump(function() end)", "unable to dump");
+    ends_with_error("string.dump(redis.call)", "unable to dump");
+    ends_with_error("loadstring(string.dump(function() return 1 end))()", "call a nil value");
+    ends_with_error("return select(2,loadstring(string.dump(function() end)))", "wrong mode");
+    let source = "local s={string.dump(function() end)} \
+        return select(2,load(function() return table.remove(s) end))";
+    ends_with_error(source, "wrong mode");
     ends_with_error("\x1bLua", "wrong mode");
 }
 

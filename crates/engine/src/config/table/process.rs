@@ -133,11 +133,10 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     text("aclfile", "", "File of users; empty for `user` lines of the configuration.").at_start(),
     integer("acllog-max-len", "128", 0, ANY, "Entries of ACL LOG."),
-    flag("lua-enable-insecure-api", false, "Gives scripts functions that Valkey has withdrawn.")
+    flag("lua-enable-insecure-api", false, "Gives scripts getfenv, setfenv, newproxy.")
         .aliases(&["lua-enable-deprecated-api"])
         .hidden()
-        .protected()
-        .without_effect("getfenv, setfenv and newproxy are not there"),
+        .protected(),
     integer(
         "busy-reply-threshold",
         "5000",

@@ -29,6 +29,9 @@ use crate::worker::Worker;
 use crate::worker::scripts::Machine;
 use crate::worker::session::{ReplyMode, Session};
 
+/// Level of a warning in the log.
+const WARNING: u8 = 3;
+
 /// Access of a suspended run to keys.
 enum SuspendedReach {
     Unit(Box<SuspendedUnit>),
@@ -380,6 +383,7 @@ fn announce(shared: &Shared, worker: &Worker, running: &RunningScript) {
     if threshold_us == 0 || elapsed_us < threshold_us {
         return;
     }
+    log_slow(shared, running, elapsed_us);
     if worker.settings.busy_reply.is_for_all {
         shared.scripts.running.tell(running);
     }
@@ -403,6 +407,23 @@ fn announce(shared: &Shared, worker: &Worker, running: &RunningScript) {
             shared.mailboxes.post(ticket.worker, Message::Wake { session: ticket.session });
         }
     }
+}
+
+/// Tells the log, once for each run, of one that has run for longer than `busy-reply-threshold`.
+pub(super) fn log_slow(shared: &Shared, running: &RunningScript, elapsed_us: u64) {
+    if !running.begin_log() {
+        return;
+    }
+    let command = match running.kind {
+        Kind::Script => "SCRIPT KILL",
+        Kind::Function => "FUNCTION KILL",
+    };
+    let (name, elapsed_ms) = (running.shown_name(), elapsed_us / 1_000);
+    let text = format!(
+        "Slow script detected: {name} has run for {elapsed_ms} milliseconds. {command} ends it, \
+        unless it has written."
+    );
+    shared.host.log(WARNING, text.as_bytes());
 }
 
 /// The client of a run that has changed nothing is gone: the run ends.

@@ -15,7 +15,7 @@ pub(crate) enum Level {
     Native,
     /// A call that a tail call has taken the place of.
     Lost,
-    /// There are not so many calls.
+    /// Fewer calls are active.
     Missing,
 }
 

@@ -171,9 +171,8 @@ impl Vm {
         active: &Active,
     ) -> Result<Flow, Stop> {
         let code = active.proto.code.as_slice();
-        let constants = active.proto.constants.as_slice();
-        let base = active.base;
-        let at = (base, constants);
+        let at = (active.base, active.proto.constants.as_slice());
+        let (base, constants) = at;
         let mut pc = active.pc;
         loop {
             let ins = code[pc];

@@ -53,7 +53,8 @@ const SCRIPTS: &[&str] = &[
     "return newproxy()..'x'",
     "return newproxy()<newproxy()",
     "local p=newproxy(true) getmetatable(p).__call=function(s,a) return a+1 end return p(1)",
-    "local p=newproxy(true) getmetatable(p).__tostring=function() return 'px' end return tostring(p)",
+    "local p=newproxy(true) getmetatable(p).__tostring=function() return 'px' end \
+        return tostring(p)",
     "local p=newproxy(true) getmetatable(p).__unm=function() return 8 end return -p",
     "local p=newproxy(true) getmetatable(p).__concat=function(a,b) return 'c' end return 'a'..p",
     "local p=newproxy(true) local q=newproxy(p) getmetatable(p).__eq=function() return true end \

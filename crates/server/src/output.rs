@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn reader_of_a_long_reply_is_sent_a_part_at_a_time() {
         let bytes: Vec<u8> =
-            (0..64 * TURN_SENT_BYTES_MAX + 7).map(|index| (index % 251) as u8).collect();
+            (0..16 * TURN_SENT_BYTES_MAX + 7).map(|index| (index % 251) as u8).collect();
         let mut copied = ReplyBuffer::new(Protocol::Resp2);
         copied.raw(&bytes);
         let mut shared = ReplyBuffer::new(Protocol::Resp2);

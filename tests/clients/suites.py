@@ -200,7 +200,7 @@ def main():
     unknown = set(options.names) - set(suites)
     if unknown:
         parser.error(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(suites)}")
-    server = [options.server, "server"]
+    server = [os.path.abspath(options.server), "server"]  # it is started in another directory
     lost = sum(compare(name, suites[name], server) for name in options.names or suites)
     sys.exit(1 if lost else 0)
 

@@ -414,10 +414,6 @@ impl Vm {
         for table in environments.chain([self.run_environment]).flatten() {
             heap.mark(Value::Table(table));
         }
-        let environments = self.parked.iter().map(|(_, parked)| parked.run_environment);
-        for table in environments.chain([self.run_environment]).flatten() {
-            heap.mark(Value::Table(table));
-        }
         trace_frames(&self.frames, heap);
         for (_, upvalue) in &self.open {
             heap.mark_upvalue(*upvalue);

@@ -158,6 +158,34 @@ fn setfenv_does_not_reach_a_script_that_outlives_the_run() {
 }
 
 #[test]
+fn globals_of_code_that_is_compiled_later_outlast_collections() {
+    let mut interpreter = offering();
+    let source = b"setfenv(0,{a=9}) for i=1,300000 do local garbage={i} end \
+        return loadstring('return a')()";
+    let script = interpreter.compile(source).expect("it compiles");
+    for suspend_every in [None, Some(1)] {
+        let mut host = Store { suspend_every, ..Store::default() };
+        let mut progress = interpreter.start(script, &[], &[], Protocol::Resp2, &mut host);
+        assert_eq!(matches!(progress, Progress::Suspended(_)), suspend_every.is_some());
+        while let Progress::Suspended(parked) = progress {
+            // Others run meanwhile, and do not see them.
+            interpreter.collect();
+            let other = shown(&run(
+                &mut interpreter,
+                &mut Store::default(),
+                b"return getfenv(0).a or 0",
+                &[],
+                &[],
+            ));
+            assert!(!other.contains('9'), "{other}");
+            progress = interpreter.resume(parked, &mut host);
+        }
+        let Progress::Done(reply) = progress else { panic!("it ends: {progress:?}") };
+        assert_eq!(shown(&Ok(reply)), ":9");
+    }
+}
+
+#[test]
 fn functions_of_libraries_keep_the_globals_they_were_given() {
     let identity = identity();
     let mut interpreter = Interpreter::for_functions(&identity, 64 << 20).expect("it fits");

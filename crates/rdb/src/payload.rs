@@ -158,14 +158,14 @@ fn ended(end: u64) -> impl Fn(Fault) -> DecodeError {
 ///
 /// # Errors
 ///
-/// When there is no memory for it.
-pub fn encode(
+/// Those of `write`, and when there is no memory for it.
+pub fn encode<E: From<TryReserveError>>(
     compression: Compression,
-    write: impl FnOnce(&mut Encoder<Vec<u8>>, Place<'_>) -> Result<(), TryReserveError>,
-) -> Result<Vec<u8>, TryReserveError> {
+    write: impl FnOnce(&mut Encoder<Vec<u8>>, Place<'_>) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
     let mut encoder = Encoder::new(Vec::new(), compression);
     write(&mut encoder, Place::Payload)?;
-    sealed(encoder)
+    Ok(sealed(encoder)?)
 }
 
 /// Payload of libraries of functions, given by their sources, as `FUNCTION DUMP` answers it.

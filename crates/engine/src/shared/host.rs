@@ -9,6 +9,14 @@ use crate::config::Configuration;
 use crate::migration::{MigrationDone, MigrationEnd, MigrationRequest};
 use crate::saving::{NoFiles, Saving};
 
+/// Levels of the server's own messages, of those that scripts have.
+pub mod log_level {
+    /// Something that an operator asked for.
+    pub const NOTICE: u8 = 2;
+    /// Something that an operator should see.
+    pub const WARNING: u8 = 3;
+}
+
 /// Memory of the allocator, in bytes. All zero when it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocatorMemory {
@@ -96,7 +104,7 @@ pub trait Host: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Writes a script's message to the log; levels are 0 (debug) to 3 (warning).
+    /// Writes a message to the log; levels are 0 (debug) to 3 (warning), see [`log_level`].
     fn log(&self, _level: u8, _message: &[u8]) {}
 
     /// Number of large values that a thread has freed in the background.

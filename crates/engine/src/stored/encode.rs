@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::TryReserveError;
 
 use tidemill_rdb::Text;
-use tidemill_rdb::encode::{Compression, Encoder, Output, Place};
+use tidemill_rdb::encode::{Encoder, Output, Place};
 use tidemill_rdb::file::KeyAttributes;
 use tidemill_rdb::payload;
 use tidemill_store::hash::Seed;
@@ -80,32 +80,20 @@ impl<E: From<TryReserveError>> From<TryReserveError> for EncodeError<E> {
     }
 }
 
-/// Payload of an entry, as `DUMP` answers it.
+/// Payload of an entry of a keyspace with this seed, as `DUMP` answers it.
 ///
 /// # Errors
 ///
 /// When there is no memory for it, and for types that have no payload.
 pub fn payload(
     entry: EntryRef<'_>,
-    rules: EncodeRules<'_>,
-    compression: Compression,
+    seed: &Seed,
+    settings: &Settings,
+    clock: ExpiryClock,
 ) -> Result<Vec<u8>, EncodeError<TryReserveError>> {
-    let mut unsupported = None;
-    let write = |encoder: &mut Encoder<Vec<u8>>, place: Place<'_>| match value(
-        entry, rules, encoder, place,
-    ) {
-        Err(EncodeError::Unsupported(kind)) => {
-            unsupported = Some(kind);
-            Ok(())
-        }
-        Err(EncodeError::Output(error)) => Err(error),
-        Ok(()) => Ok(()),
-    };
-    let payload = payload::encode(compression, write)?;
-    match unsupported {
-        Some(kind) => Err(EncodeError::Unsupported(kind)),
-        None => Ok(payload),
-    }
+    let list_listpack_size_max = settings.list_listpack_size_max;
+    let rules = EncodeRules { seed, list_listpack_size_max, clock };
+    payload::encode(settings.compression, |encoder, place| value(entry, rules, encoder, place))
 }
 
 /// Writes the value of an entry.

@@ -306,18 +306,21 @@ fn only_whole_inputs_are_looked_ahead_at() {
     assert!(engine.ahead(&get).take().is_some());
 }
 
+/// Keys of which some are too long to be hashed with others, some have a tag, one is empty.
+fn unlike_keys(count: usize) -> Vec<String> {
+    let key = |number: usize| match number % 5 {
+        _ if number == 0 => String::new(),
+        0 => format!("{{tag{}}}{number}", number % 3),
+        1 => format!("{number}{}", "k".repeat(number % 45)),
+        _ => format!("key:{number}"),
+    };
+    (0..count).map(key).collect()
+}
+
 #[test]
 fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side() {
-    // Some too long to be hashed with others, some with a tag, one empty; requests without a key
-    // stand between them.
-    let keys: Vec<String> = (0..150)
-        .map(|number| match number % 5 {
-            _ if number == 0 => String::new(),
-            0 => format!("{{tag{}}}{number}", number % 3),
-            1 => format!("{number}{}", "k".repeat(number % 45)),
-            _ => format!("key:{number}"),
-        })
-        .collect();
+    // Requests without a key stand between them.
+    let keys = unlike_keys(150);
     let wire = |words: &[&str]| {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         String::from_utf8(encode(&words)).expect("plain requests")
@@ -355,14 +358,7 @@ fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side
 
 #[test]
 fn requests_of_several_connections_find_the_keys_that_were_written_alone() {
-    let keys: Vec<String> = (0..40)
-        .map(|number| match number % 5 {
-            _ if number == 0 => String::new(),
-            0 => format!("{{tag{}}}{number}", number % 3),
-            1 => format!("{number}{}", "k".repeat(number % 45)),
-            _ => format!("key:{number}"),
-        })
-        .collect();
+    let keys = unlike_keys(40);
     let mut engine = Engine::new(&[]);
     for key in &keys {
         let value = format!("value of {key}");

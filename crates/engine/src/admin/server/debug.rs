@@ -20,8 +20,8 @@ use crate::config::parse_memory;
 use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
 use crate::memory;
-use crate::shared::{DiskFault, Shared};
-use crate::stored::encode::{self, EncodeRules};
+use crate::shared::{DiskFault, Shared, log_level};
+use crate::stored::encode;
 use crate::use_stamp::UseStamp;
 use crate::worker::Worker;
 
@@ -164,14 +164,8 @@ fn stored_bytes(
     clock: ExpiryClock,
     entry: EntryRef<'_>,
 ) -> usize {
-    let settings = &worker.settings;
-    let rules = EncodeRules {
-        seed: shared.keyspace.seed(),
-        list_listpack_size_max: settings.list_listpack_size_max,
-        clock,
-    };
-    let payload = encode::payload(entry, rules, settings.compression).unwrap_or_default();
-    payload.len().saturating_sub(FRAME_BYTES)
+    let payload = encode::payload(entry, shared.keyspace.seed(), &worker.settings, clock);
+    payload.map_or(0, |payload| payload.len().saturating_sub(FRAME_BYTES))
 }
 
 /// Fields of a quicklist. There are no nodes: they are those that Valkey would need at least.
@@ -270,8 +264,7 @@ fn reply_buffer(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 fn log(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    const WARNING: u8 = 3;
-    cx.shared.host.log(WARNING, &[b"DEBUG LOG: ", cx.arg(2)].concat());
+    cx.shared.host.log(log_level::WARNING, &[b"DEBUG LOG: ", cx.arg(2)].concat());
     cx.reply.ok();
     Ok(())
 }

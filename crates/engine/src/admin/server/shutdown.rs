@@ -5,6 +5,7 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::admin::alone::alone;
 use crate::error::CommandError;
+use crate::shared::log_level;
 use crate::slots::parking::WaitTarget;
 
 use super::save::{begin, finish_empty_files};
@@ -64,7 +65,7 @@ fn call_off(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err("ERR No shutdown in progress.".into());
     }
     cx.shared.host.forget_signals();
-    cx.shared.host.log(2, b"Shutdown manually aborted.");
+    cx.shared.host.log(log_level::NOTICE, b"Shutdown manually aborted.");
     cx.reply.ok();
     Ok(())
 }
@@ -85,7 +86,7 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
         facts.is_some_and(|facts| facts.awaits_first_base)
     };
     if shared.rewrites.is_running() && awaits_first_base() && !options.is_forced {
-        shared.host.log(3, b"Writing initial AOF, can't exit.");
+        shared.host.log(log_level::WARNING, b"Writing initial AOF, can't exit.");
         return Err(FAILED.into());
     }
     if shared.rewrites.cancel() {

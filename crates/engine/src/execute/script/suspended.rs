@@ -22,15 +22,12 @@ use crate::execute::turn_result::{Next, Turn};
 use crate::execute::{registry, serve};
 use crate::limits::LOCK_ATTEMPTS_MAX;
 use crate::script::{Holds, Kind, RunningScript};
-use crate::shared::Shared;
+use crate::shared::{Shared, log_level};
 use crate::slots::mailbox::Message;
 use crate::slots::parking::{Ticket, WaitTarget};
 use crate::worker::Worker;
 use crate::worker::scripts::Machine;
 use crate::worker::session::{ReplyMode, Session};
-
-/// Level of a warning in the log.
-const WARNING: u8 = 3;
 
 /// Access of a suspended run to keys.
 enum SuspendedReach {
@@ -423,7 +420,7 @@ pub(super) fn log_slow(shared: &Shared, running: &RunningScript, elapsed_us: u64
         "Slow script detected: {name} has run for {elapsed_ms} milliseconds. {command} ends it, \
         unless it has written."
     );
-    shared.host.log(WARNING, text.as_bytes());
+    shared.host.log(log_level::WARNING, text.as_bytes());
 }
 
 /// The client of a run that has changed nothing is gone: the run ends.

@@ -6,7 +6,7 @@ use crate::access::context::Cx;
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
 use crate::reply;
-use crate::stored::encode::{self, EncodeError, EncodeRules};
+use crate::stored::encode::{self, EncodeError};
 
 pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
     let Some(entry) = cx.read(cx.arg(1)) else {
@@ -24,13 +24,8 @@ pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
 ///
 /// [`CommandError::NoMemory`], and the error of a type that has no payload.
 pub(super) fn payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, CommandError> {
-    let settings = cx.settings();
-    let rules = EncodeRules {
-        seed: cx.seed(),
-        list_listpack_size_max: settings.list_listpack_size_max,
-        clock: cx.clock(),
-    };
-    encode::payload(entry, rules, settings.compression).map_err(|error| match error {
+    let payload = encode::payload(entry, cx.seed(), cx.settings(), cx.clock());
+    payload.map_err(|error| match error {
         EncodeError::Unsupported(kind) => unsupported(kind),
         EncodeError::Output(_) => CommandError::NoMemory(entry.total_bytes() as u64),
     })

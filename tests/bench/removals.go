@@ -25,9 +25,9 @@ const (
 // and returns at once. Valkey counts an evicted value until it is freed, and answers writes with
 // -OOM meanwhile: there is nothing to compare.
 var removals = []struct {
-	name      string
-	remove    func(conn *wire.Conn, key string) error
-	valkeyToo bool
+	name       string
+	remove     func(conn *wire.Conn, key string) error
+	withValkey bool
 }{
 	{"UNLINK", func(conn *wire.Conn, key string) error {
 		return succeed(conn, "UNLINK", key)
@@ -81,7 +81,7 @@ func measureRemovals(report *Report, chosen settings) error {
 	for _, each := range removals {
 		report.verdict("neighbours of "+each.name+" of 10^6 elements: p99.9 / alone",
 			removalRatioLimit, spreadOf(ratios["tidemill"][each.name]))
-		if each.valkeyToo {
+		if each.withValkey {
 			report.tell("the same with Valkey", removalRatioLimit,
 				spreadOf(ratios["valkey"][each.name]))
 		}
@@ -117,7 +117,7 @@ func measureRemovalsOf(
 	report.addFigure("us p99.9 of the open loop", c.name, p999Alone)
 	ratios = map[string]float64{}
 	for _, each := range removals {
-		if c.kind == instance.Valkey && !each.valkeyToo {
+		if c.kind == instance.Valkey && !each.withValkey {
 			continue
 		}
 		for _, collection := range typeCollections {

@@ -36,34 +36,6 @@ impl SoftLimit {
     }
 }
 
-/// A client's memory, for [`evicted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footprint {
-    pub(crate) bytes: u64,
-    /// Index of the connection at its worker.
-    pub(crate) index: usize,
-    pub(crate) may_be_evicted: bool,
-}
-
-/// A worker's clients to evict because all clients take `total_bytes` instead of `limit_bytes`:
-/// those among the largest of all clients that are its own. Clients of other workers, the largest
-/// of which takes `largest_elsewhere_bytes`, are evicted by their own workers.
-pub(crate) fn evicted(
-    limit_bytes: u64,
-    mut total_bytes: u64,
-    largest_elsewhere_bytes: u64,
-    mut own: Vec<Footprint>,
-) -> Vec<Footprint> {
-    own.retain(|footprint| footprint.may_be_evicted);
-    own.sort_unstable_by_key(|footprint| std::cmp::Reverse(footprint.bytes));
-    let goes = |footprint: &Footprint| {
-        let goes = total_bytes > limit_bytes && footprint.bytes >= largest_elsewhere_bytes;
-        total_bytes = total_bytes.saturating_sub(footprint.bytes);
-        goes
-    };
-    own.into_iter().take_while(goes).collect()
-}
-
 /// Bytes of unsent replies above which a client is output blocked.
 pub(crate) fn output_blocked_from_bytes(limit: OutputBufferLimit) -> u64 {
     if limit.hard_bytes > 0 { u64::MAX } else { BLOCKED_OUTPUT_BYTES.max(limit.soft_bytes) }
@@ -92,25 +64,6 @@ mod tests {
             |second: u64, bytes: u64| soft.is_exceeded(limit, bytes, || second * SECOND_US);
         assert_eq!([at(0, 10), at(2, 10), at(2, 9), at(3, 50), at(5, 50)], [false; 5]);
         assert!(at(6, 10));
-    }
-
-    #[test]
-    fn the_largest_clients_are_evicted_and_no_more_than_needed() {
-        let all: Vec<Footprint> = [50, 400, 30, 500, 20]
-            .iter()
-            .enumerate()
-            .map(|(index, &bytes)| Footprint { bytes, index, may_be_evicted: index != 3 })
-            .collect();
-        let evicted = |limit_bytes, elsewhere_bytes| -> Vec<usize> {
-            let evicted = evicted(limit_bytes, 1000, elsewhere_bytes, all.clone());
-            evicted.iter().map(|footprint| footprint.index).collect()
-        };
-        assert!(evicted(1000, 0).is_empty());
-        assert_eq!(evicted(999, 0), [1]);
-        assert_eq!(evicted(599, 0), [1, 0]);
-        assert_eq!(evicted(0, 0), [1, 0, 2, 4]);
-        assert_eq!(evicted(0, 50), [1, 0], "another worker has the next one");
-        assert!(evicted(999, 401).is_empty());
     }
 
     #[test]

@@ -243,6 +243,15 @@ impl Connection {
         }
     }
 
+    /// Publishes all that its memory is made of, for those who compare it with others'.
+    pub(crate) fn publish_sizes(&self) {
+        self.publish_memory();
+        self.publish_unsent();
+        let transport_bytes = self.transport.memory_bytes() - self.transport.unsent_bytes();
+        // Relaxed: as above.
+        self.session.client.transport_bytes.store(transport_bytes as u64, Ordering::Relaxed);
+    }
+
     /// Publishes the size of its unsent replies: memory of the buffer, or payloads by reference.
     pub(crate) fn publish_unsent(&self) {
         let client = &self.session.client;

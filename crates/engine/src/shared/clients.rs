@@ -73,6 +73,8 @@ pub struct Client {
     pub protocol: AtomicU32,
     /// Killed by a command: it executes nothing any more.
     is_killed: AtomicBool,
+    /// It is about to go because all clients take too much memory.
+    is_evicted: AtomicBool,
     /// Its connection outlasts that until the client closes it (`DEBUG PROTECT-CLIENT`).
     pub is_protected: AtomicBool,
     /// `CLIENT NO-EVICT`.
@@ -107,6 +109,9 @@ pub struct Client {
     pub unsent_bytes: AtomicU64,
     /// Parts of those replies: payloads by reference, and the bytes between them.
     pub unsent_parts: AtomicU32,
+    /// Memory of what encrypts for it, as of its worker's last round, while `maxmemory-clients` is
+    /// set.
+    pub transport_bytes: AtomicU64,
     /// Account that it has authenticated for; none before, for the default user's.
     account: Mutex<Option<Arc<Account>>>,
     /// Topics that it subscribes to, for those who take permissions away. None before the first.
@@ -292,6 +297,19 @@ impl Client {
         self.is_killed.store(true, Ordering::Relaxed);
     }
 
+    /// Chooses it to be evicted.
+    pub(super) fn evict(&self) {
+        // Relaxed: who misses it chooses the same one again.
+        self.is_evicted.store(true, Ordering::Relaxed);
+    }
+
+    /// True if its memory is about to be free: it was evicted or killed.
+    #[must_use]
+    pub fn is_evicted(&self) -> bool {
+        // Relaxed: as above; others take it for information.
+        self.is_evicted.load(Ordering::Relaxed) || self.is_killed()
+    }
+
     /// Memory that the engine knows it to take: its state, and what it has piled up.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
@@ -301,6 +319,7 @@ impl Client {
             &self.parsed_memory_bytes,
             &self.queued_bytes,
             &self.unsent_bytes,
+            &self.transport_bytes,
         ]
         .map(|bytes| bytes.load(Ordering::Relaxed));
         CLIENT_BYTES + piled_up.iter().sum::<u64>() + self.registered_bytes()
@@ -430,6 +449,7 @@ impl Clients {
             is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
             is_killed: AtomicBool::new(false),
+            is_evicted: AtomicBool::new(false),
             is_protected: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
@@ -447,6 +467,7 @@ impl Clients {
             parsed_memory_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(0),
             unsent_parts: AtomicU32::new(0),
+            transport_bytes: AtomicU64::new(0),
             account: Mutex::default(),
             topics: Mutex::default(),
             waiter: Mutex::default(),

@@ -2,6 +2,7 @@
 //!
 //! May touch: slots, telemetry, configuration. Knows neither workers nor sessions.
 
+mod client_eviction;
 pub mod clients;
 mod defrag;
 mod empty_file;

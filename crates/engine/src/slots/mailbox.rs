@@ -38,8 +38,6 @@ pub enum Message {
     Evict {
         /// The session.
         session: u64,
-        /// Bytes that it took.
-        bytes: u64,
     },
 }
 
@@ -51,7 +49,7 @@ impl Message {
             Message::Wake { session }
             | Message::Unblocked { session, .. }
             | Message::Kill { session }
-            | Message::Evict { session, .. } => session,
+            | Message::Evict { session } => session,
         }
     }
 }

@@ -153,8 +153,6 @@ pub struct WorkerStats {
     pub evicted_clients: Counter,
     /// Memory of this worker's clients, as of its last round, while `maxmemory-clients` is set.
     pub client_bytes: Counter,
-    /// Memory of the largest of them that may be evicted.
-    pub largest_client_bytes: Counter,
     /// Connections handed to a less busy worker.
     pub moved_connections: Counter,
     /// Passwords that were wrong.
@@ -223,7 +221,6 @@ impl WorkerStats {
             output_limit_disconnections: Counter::default(),
             evicted_clients: Counter::default(),
             client_bytes: Counter::default(),
-            largest_client_bytes: Counter::default(),
             moved_connections: Counter::default(),
             denied_authentications: Counter::default(),
             denied_certificates: Counter::default(),

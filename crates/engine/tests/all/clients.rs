@@ -60,6 +60,37 @@ fn a_lowered_limit_kills_the_largest_clients_of_all_workers_and_no_more_than_nee
     assert_eq!(listed(&mut server, caller, &clients), [caller, spared]);
 }
 
+/// Workers see the new limit while the command that lowered it chooses.
+#[test]
+fn threads_that_choose_at_once_evict_no_more_than_needed() {
+    const CLIENTS: usize = 1_000;
+    for round in 0..10 {
+        let mut server = Server::new(2, NOW_MS);
+        let clients: Vec<u64> = (0..CLIENTS).map(|index| server.connect(index % 2)).collect();
+        for &client in &clients {
+            pile_up(&mut server, client, MEGABYTE);
+        }
+        let shared = server.worker(0).1;
+        let one = shared.clients.find(clients[0]).expect("it is connected");
+        let limit_bytes = CLIENTS as u64 / 2 * one.memory_bytes();
+        let ready = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    ready.wait();
+                    shared.evict_clients(limit_bytes, None);
+                });
+            }
+        });
+        let left = clients.iter().filter_map(|&client| shared.clients.find(client));
+        assert_eq!(
+            left.filter(|client| !client.is_evicted()).count(),
+            CLIENTS / 2,
+            "round {round}"
+        );
+    }
+}
+
 #[test]
 fn a_caller_that_is_the_largest_is_answered_before_it_is_evicted() {
     let mut server = Server::new(1, NOW_MS);
@@ -68,9 +99,12 @@ fn a_caller_that_is_the_largest_is_answered_before_it_is_evicted() {
     let next = server.turn_once(caller, b"CONFIG SET maxmemory-clients 1mb\r\n");
     assert!(matches!(next, Next::Input { .. }), "{next:?}");
     let messages = format!("{:?}", server.worker(0).1.mailboxes.take(0));
-    assert!(messages.contains(&format!("Evict {{ session: {caller}, ")), "{messages}");
+    assert!(messages.contains(&format!("Evict {{ session: {caller} }}")), "{messages}");
     assert_eq!(server.take_output(caller), "+OK\r\n");
     assert_eq!(listed(&mut server, other, &[other]), [other]);
+    // It is about to go, so no other has to.
+    server.worker(0).1.evict_clients(MEGABYTE, None);
+    assert_eq!(format!("{:?}", server.worker(0).1.mailboxes.take(0)), "[]");
 }
 
 #[test]

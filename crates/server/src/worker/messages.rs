@@ -55,7 +55,7 @@ impl<F: Flavour> EventLoop<F> {
                     self.close(index);
                 }
             }
-            Message::Evict { bytes, .. } => self.evict(index, bytes),
+            Message::Evict { .. } => self.evict(index),
         }
     }
 

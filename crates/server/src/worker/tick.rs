@@ -3,13 +3,11 @@
 //!
 //! Coordinates the owners; has no state of its own.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidemill_rcu::Flavour;
 
 use super::EventLoop;
-use crate::backlog::{self, Footprint};
 use crate::connection::Connection;
 
 impl<F: Flavour> EventLoop<F> {
@@ -100,46 +98,37 @@ impl<F: Flavour> EventLoop<F> {
         let bytes = connection.memory_bytes();
         let is_evicted = may_be_evicted && bytes > limit_bytes;
         if is_evicted {
-            self.evict(index, bytes);
+            self.evict(index);
         }
         is_evicted
     }
 
     /// Disconnects the largest clients while all together take too much.
     pub(super) fn evict_clients(&mut self) {
-        let shared = Arc::clone(&self.spec.shared);
-        let footprint = |(index, connection): (usize, &Connection)| Footprint {
-            bytes: connection.memory_bytes(),
-            index,
-            may_be_evicted: !connection.session.client.no_evict.load(Ordering::Relaxed),
-        };
-        // Those that were killed are about to go.
-        let living = self.connections.iter();
-        let living = living.filter(|(_, connection)| !connection.session.client.is_killed());
-        let own: Vec<Footprint> = living.map(footprint).collect();
-        let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
-        let stats = self.execution.stats(&shared);
-        stats.client_bytes.set(own_bytes);
-        let evictable = own.iter().filter(|footprint| footprint.may_be_evicted);
-        let largest = evictable.map(|footprint| footprint.bytes).max();
-        stats.largest_client_bytes.set(largest.unwrap_or(0));
-        let total_bytes = shared.stats.iter().map(|stats| stats.client_bytes.value()).sum();
-        let others = shared.stats.iter().enumerate().filter(|&(index, _)| index != self.spec.index);
-        let elsewhere = others.map(|(_, stats)| stats.largest_client_bytes.value()).max();
+        let (mut own_bytes, mut can_any_go) = (0, false);
+        for (_, connection) in self.connections.iter() {
+            let client = &connection.session.client;
+            if client.is_evicted() {
+                continue;
+            }
+            connection.publish_sizes();
+            own_bytes += client.memory_bytes();
+            // Relaxed: a client that says so at this moment is early or late.
+            can_any_go |= !client.no_evict.load(Ordering::Relaxed);
+        }
+        let shared = &self.spec.shared;
+        self.execution.stats(shared).client_bytes.set(own_bytes);
+        let total_bytes: u64 = shared.stats.iter().map(|stats| stats.client_bytes.value()).sum();
         let limit_bytes = self.config.client_memory_bytes_max;
-        for footprint in backlog::evicted(limit_bytes, total_bytes, elsewhere.unwrap_or(0), own) {
-            self.evict(footprint.index, footprint.bytes);
-            self.execution.stats(&shared).largest_client_bytes.set(0);
+        if total_bytes > limit_bytes && can_any_go {
+            shared.evict_clients(limit_bytes, None);
         }
     }
 
-    pub(super) fn evict(&mut self, index: usize, bytes: u64) {
+    pub(super) fn evict(&mut self, index: usize) {
         let client = self.connections[index].describe(self.execution.worker().now_ms());
         log::info!("Evicting client: {client}");
-        let stats = self.execution.stats(&self.spec.shared);
-        stats.evicted_clients.add(1);
-        // At once, so that another worker does not see to the same excess.
-        stats.client_bytes.set(stats.client_bytes.value().saturating_sub(bytes));
+        self.execution.stats(&self.spec.shared).evicted_clients.add(1);
         self.close(index);
     }
 }

@@ -9,7 +9,6 @@ use crate::acl::{
     Account, ChannelsOfNewUsers, DEFAULT_NAME, Replaced, Rules, UnclosedSelector, generate,
     has_spaces,
 };
-use crate::admin::connection::end_client;
 use crate::error::CommandError;
 use crate::slots::mailbox::Message;
 
@@ -73,7 +72,7 @@ pub(super) fn close_clients(cx: &mut SessionCx<'_, '_>, replaced: &Replaced) {
             cx.session.close_after_reply = true;
             continue;
         }
-        end_client(cx.shared, &client, Message::Kill { session: client.id });
+        cx.shared.end_client(&client, Message::Kill { session: client.id });
     }
 }
 

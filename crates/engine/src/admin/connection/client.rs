@@ -232,7 +232,7 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
         if client.id == own_id {
             cx.session.close_after_reply = true;
         } else {
-            end_client(cx.shared, &client, Message::Kill { session: client.id });
+            cx.shared.end_client(&client, Message::Kill { session: client.id });
         }
     }
     match (is_old_form, count) {
@@ -241,38 +241,6 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
         (false, count) => cx.reply.integer(count),
     }
     Ok(())
-}
-
-/// Kills another client; its worker closes the connection by the message.
-pub(in crate::admin) fn end_client(shared: &Shared, client: &Client, message: Message) {
-    client.kill();
-    shared.mailboxes.post(client.owner(), message);
-}
-
-/// Evicts the largest clients until all together take no more than `limit_bytes`. The workers see
-/// to that ten times a second, each to its own; a limit that was lowered holds, over all of them,
-/// for what is sent behind the answer.
-pub(in crate::admin) fn evict_beyond(cx: &mut SessionCx<'_, '_>, limit_bytes: u64) {
-    let mut clients: Vec<_> = cx.shared.clients.all();
-    clients.retain(|client| !client.is_killed());
-    let mut sized: Vec<_> = clients.iter().map(|client| (client.memory_bytes(), client)).collect();
-    let mut total_bytes: u64 = sized.iter().map(|(bytes, _)| bytes).sum();
-    // Relaxed: a client that says so at this moment is early or late.
-    sized.retain(|(_, client)| !client.no_evict.load(Ordering::Relaxed));
-    sized.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    for (bytes, client) in sized {
-        if total_bytes <= limit_bytes {
-            return;
-        }
-        total_bytes -= bytes;
-        let message = Message::Evict { session: client.id, bytes };
-        if client.id == cx.session.id() {
-            // Behind its reply.
-            cx.shared.mailboxes.post(client.owner(), message);
-        } else {
-            end_client(cx.shared, client, message);
-        }
-    }
 }
 
 pub(super) fn reply_mode(cx: &mut SessionCx<'_, '_>) -> Outcome {

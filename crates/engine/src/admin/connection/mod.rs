@@ -6,7 +6,7 @@ mod filter;
 mod hello;
 mod tracking;
 
-pub(super) use client::{describe, end_client, evict_beyond};
+pub(super) use client::describe;
 pub(super) use hello::REDIS_VERSION;
 
 use crate::access::handler::Handler;

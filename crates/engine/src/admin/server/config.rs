@@ -3,7 +3,6 @@
 use crate::access::options::is;
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
-use crate::admin::connection::evict_beyond;
 use crate::config::Configuration;
 use crate::error::CommandError;
 use crate::slots::parking::WaitTarget;
@@ -47,7 +46,7 @@ pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.refresh_user(&cx.shared.users);
     let limit_bytes = cx.shared.configuration().client_memory_bytes_max();
     if limit_bytes > 0 && (before_bytes == 0 || limit_bytes < before_bytes) {
-        evict_beyond(cx, limit_bytes);
+        cx.shared.evict_clients(limit_bytes, Some(cx.session.id()));
     }
     let is_switch_off = |(name, value): &(&[u8], &[u8])| is(name, "appendonly") && is(value, "no");
     if changes.iter().any(is_switch_off) {

@@ -73,7 +73,8 @@ func startServer(t testing.TB, binary string, args ...string) *testServer {
 		"--appendonly", "no",
 		"--dir", t.TempDir(), "--loglevel", "warning"}, args...)
 	if binary == tidemillServer {
-		args = append([]string{"server"}, args...)
+		// Two on any machine: on two CPUs it has one by default.
+		args = append([]string{"server", "--worker-threads", "2"}, args...)
 	}
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path, args: args}
 	s.start(t)

@@ -124,10 +124,12 @@ func LaunchLoading(kind Kind, directory string, directives ...string) (*Server, 
 }
 
 // LaunchOn runs a server on a list of CPUs as taskset names them; all CPUs when the list is empty.
+// On a list its placement decides how many workers it has, unless the directives do.
 func LaunchOn(cpus string, kind Kind, directory string, directives ...string) (*Server, error) {
 	var wrapper []string
 	if cpus != "" {
 		wrapper = []string{"taskset", "-c", cpus}
+		directives = append(workers(kind, 0), directives...)
 	}
 	return launch(kind, directory, wrapper, isReady, directives)
 }
@@ -164,9 +166,20 @@ func launch(
 	return nil, err
 }
 
-// Command builds the command line of a server without starting it.
+// workers are the directives for a number of workers, which only Tidemill has; 0 is its default.
+func workers(kind Kind, count int) []string {
+	if kind != Subject || !SubjectIsTidemill() {
+		return nil
+	}
+	return []string{"--worker-threads", strconv.Itoa(count)}
+}
+
+// Command builds the command line of a server without starting it. Tidemill has two workers, on
+// any machine, unless the directives say otherwise (the last of a name counts): most races need
+// two, and by default it has one on two CPUs.
 func Command(kind Kind, port int, directives ...string) *exec.Cmd {
 	arguments := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", ""}
+	arguments = append(arguments, workers(kind, 2)...)
 	arguments = append(arguments, directives...)
 	if kind == Subject && SubjectIsTidemill() {
 		arguments = append([]string{"server"}, arguments...)

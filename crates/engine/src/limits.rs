@@ -375,5 +375,8 @@ pub const SAVE_RETRY_S: u64 = 5;
 /// Valkey.
 pub const REWRITE_FAILURES_MAX: u64 = 3;
 
+/// Microseconds between two lines of a worker's log about damaged payloads.
+pub const DAMAGE_LINE_US: u64 = 1_000_000;
+
 /// Longest time for which a rewrite is put off, in minutes, as in Valkey.
 pub const REWRITE_RETRY_MINUTES_MAX: u64 = 60;

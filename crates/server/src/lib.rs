@@ -24,7 +24,6 @@ mod held_replies;
 mod identity;
 mod input;
 mod limits;
-mod line_rate;
 mod listen;
 mod listeners;
 mod log;

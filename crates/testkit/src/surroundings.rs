@@ -1,8 +1,8 @@
 //! Surroundings of an engine that do nothing: a clock that is stopped until it is moved, a host
 //! without a process, a notifier that wakes nobody.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidemill_engine::clock::Clock;
 use tidemill_engine::shared::{AllocatorMemory, Host};
@@ -86,9 +86,13 @@ impl Notify for SilentNotifier {
     fn notify(&self) {}
 }
 
-/// Host without a process around the engine. Two of its calls can take time.
+/// Host without a process around the engine. Two of its calls can take time. It keeps what is
+/// logged; clones keep it together.
 #[derive(Clone, Debug, Default)]
-pub struct SilentHost(Option<CallTimes>);
+pub struct SilentHost {
+    call_times: Option<CallTimes>,
+    lines: Arc<Mutex<Vec<(u8, String)>>>,
+}
 
 #[derive(Clone, Debug)]
 struct CallTimes {
@@ -102,12 +106,28 @@ impl SilentHost {
     /// `MEMORY PURGE`.
     #[must_use]
     pub fn with_call_times(clock: StoppedClock, report_us: u64, purge_us: u64) -> Self {
-        Self(Some(CallTimes { clock, report_us, purge_us }))
+        let call_times = Some(CallTimes { clock, report_us, purge_us });
+        Self { call_times, ..Self::default() }
+    }
+
+    /// Levels and lines that were logged since the last call.
+    ///
+    /// # Panics
+    ///
+    /// When a thread panicked while it logged.
+    #[must_use]
+    pub fn take_lines(&self) -> Vec<(u8, String)> {
+        std::mem::take(&mut self.lines.lock().expect("no thread panicked"))
     }
 }
 
 impl Host for SilentHost {
     fn shut_down(&self, _requested_by: &str) {}
+
+    fn log(&self, level: u8, message: &[u8]) {
+        let line = String::from_utf8_lossy(message).into_owned();
+        self.lines.lock().expect("no thread panicked").push((level, line));
+    }
 
     fn rewrite_configuration(&self, _: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<(), String> {
         Ok(())
@@ -118,13 +138,13 @@ impl Host for SilentHost {
     }
 
     fn allocator_report(&self) -> String {
-        let Some(times) = &self.0 else { return String::new() };
+        let Some(times) = &self.call_times else { return String::new() };
         times.clock.advance_us(times.report_us);
         "report".into()
     }
 
     fn purge_memory(&self) {
-        if let Some(times) = &self.0 {
+        if let Some(times) = &self.call_times {
             times.clock.advance_us(times.purge_us);
         }
     }

@@ -11,6 +11,8 @@ use crate::saving::{NoFiles, Saving};
 
 /// Levels of the server's own messages, of those that scripts have.
 pub mod log_level {
+    /// Something that helps to find out what a client does wrong.
+    pub const VERBOSE: u8 = 1;
     /// Something that an operator asked for.
     pub const NOTICE: u8 = 2;
     /// Something that an operator should see.

@@ -9,6 +9,7 @@ pub mod command_log;
 pub mod histogram;
 pub mod hot_keys;
 pub mod latency;
+pub mod line_rate;
 pub mod rates;
 mod redact;
 pub mod spread;

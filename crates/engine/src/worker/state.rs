@@ -20,13 +20,14 @@ use super::tracking::Changes;
 use super::{defrag, sweep};
 use crate::commit::EventClass;
 use crate::expiry_clock::ExpiryClock;
-use crate::limits::RETIRED_ITEM_BYTES;
+use crate::limits::{DAMAGE_LINE_US, RETIRED_ITEM_BYTES};
 use crate::pubsub::receivers::Receivers;
 use crate::script::Kind;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::slots::ready::{ReadyKey, ReadyKeys};
 use crate::slots::waiter::Deadlines;
+use crate::telemetry::line_rate::LineRate;
 use crate::telemetry::stats::WorkerStats;
 use crate::use_stamp::UseStamp;
 use crate::worker::registrations::Ended;
@@ -169,6 +170,8 @@ pub struct Worker {
     pub(crate) orphans: Vec<Session>,
     /// Runs between two turns, by session. Their type is the executor's.
     pub(crate) pending_scripts: HashMap<u64, Box<dyn Any>>,
+    /// Rate of the log about damaged payloads.
+    pub(crate) damage_lines: LineRate,
     lookups: LookupCounts,
     /// `lookups` before the present attempt. Kept here, because a local would occupy registers
     /// during the handler.
@@ -226,6 +229,7 @@ impl Worker {
             script_buffers: RunBuffers::default(),
             orphans: Vec::new(),
             pending_scripts: HashMap::new(),
+            damage_lines: LineRate::new(DAMAGE_LINE_US),
             lookups: LookupCounts::default(),
             lookups_before: LookupCounts::default(),
         };

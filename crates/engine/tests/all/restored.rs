@@ -308,3 +308,41 @@ fn a_client_that_waits_for_a_list_is_served_by_its_restoration() {
     assert_eq!(client.server.take_output(waiting), "*2\r\n$1\r\nw\r\n$3\r\none\r\n");
     assert_eq!(client.call("LRANGE w 0 -1"), "*1\r\n$3\r\ntwo\r\n");
 }
+
+#[test]
+fn a_damaged_payload_is_told_to_the_log_at_a_limited_rate() {
+    let mut client = Client::new();
+    let bad = seal(b"\x0d\x1b\x25\x00\x00\x00secret", 9);
+    let duplicate = seal(b"\x02\x02\x06secret\x06secret", 9);
+    let lines = |client: &Client| client.server.host.take_lines();
+    assert_eq!(client.restore("k 0", &bad, ""), BAD_DATA);
+    let (level, line) = lines(&client).pop().expect("a line");
+    assert_eq!(level, 1, "Valkey's is of the level verbose as well");
+    assert!(line.starts_with("RESTORE: Hash ziplist integrity check failed at offset "), "{line}");
+    assert!(line.ends_with("(a payload of 22 bytes, type 13)"), "{line}");
+
+    for _ in 0..1000 {
+        assert_eq!(client.restore("k 0", &duplicate, ""), BAD_DATA);
+    }
+    client.server.clock.advance_us(999_999);
+    assert_eq!(client.restore("k 0", &duplicate, ""), BAD_DATA);
+    assert_eq!(lines(&client), [], "a client filled the log");
+
+    client.server.clock.advance_us(1);
+    assert_eq!(client.restore("k 0", &duplicate, ""), BAD_DATA);
+    let line = "RESTORE: Set integrity check failed at element 2: an element occurs twice (a \
+                payload of 26 bytes, type 2); damaged payloads since the last such line: 1001 more";
+    assert_eq!(lines(&client), [(1, line.to_string())]);
+}
+
+#[test]
+fn what_is_refused_for_another_reason_is_not_called_damaged() {
+    let mut client = Client::new();
+    assert_eq!(
+        client.restore("k 0", b"\x00\x01a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01", ""),
+        WRONG_CHECKSUM
+    );
+    assert_eq!(client.restore("k 0", &seal(b"\x00\x01a", 9), ""), "+OK\r\n");
+    assert!(client.restore("k 0", &seal(b"\x00\x01a", 9), "").contains("BUSYKEY"));
+    assert_eq!(client.server.host.take_lines(), []);
+}

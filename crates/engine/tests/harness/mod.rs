@@ -140,6 +140,8 @@ pub struct Server {
     pub clock: StoppedClock,
     pub journal: Arc<MemoryJournal>,
     pub publications: Arc<Publications>,
+    /// Host of the server; it keeps what is logged.
+    pub host: SilentHost,
     departures: Departures,
     pub shared: Arc<Shared>,
     domain: Arc<Domain<Qsbr>>,
@@ -160,6 +162,7 @@ impl Server {
         let clock = StoppedClock::new(now_ms * 1000);
         let journal = Arc::new(MemoryJournal::default());
         let departures = Departures::default();
+        let host = SilentHost::default();
         let notifier = |index| {
             Box::new(Noting { index, departures: Arc::clone(&departures) }) as Box<dyn Notify>
         };
@@ -170,7 +173,7 @@ impl Server {
             notifiers: (0..worker_count).map(notifier).collect(),
             clock: Box::new(clock.clone()),
             configuration: Configuration::default(),
-            host: Box::new(SilentHost::default()),
+            host: Box::new(host.clone()),
             sinks: Sinks::new(
                 notes_publications.then(events),
                 Some(Box::new(NotingJournal {
@@ -195,6 +198,7 @@ impl Server {
             clock,
             journal,
             publications,
+            host,
             departures,
             shared,
             domain,

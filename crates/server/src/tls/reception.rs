@@ -20,6 +20,7 @@ use slab::Slab;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::mailbox::Notify;
+use tidemill_engine::telemetry::line_rate::LineRate;
 
 use super::context::TlsContext;
 use super::files::TlsFiles;
@@ -29,7 +30,6 @@ use crate::limits::{
     HANDSHAKE_LINE_US, HANDSHAKE_READ_BYTES, HANDSHAKE_THREADS_MAX, HANDSHAKE_TIME, HANDSHAKES_MAX,
     WORKERS_PER_HANDSHAKE_THREAD,
 };
-use crate::line_rate::LineRate;
 use crate::listen::Origin;
 
 const WAKER: u64 = u64::MAX;

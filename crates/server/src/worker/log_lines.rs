@@ -2,11 +2,12 @@
 //!
 //! Touches the log only; times are given.
 
+use tidemill_engine::telemetry::line_rate::LineRate;
+
 use crate::limits::{
     EXHAUSTED_LINE_US, HTTP_LINE_US, UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_LINE_US,
     UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
-use crate::line_rate::LineRate;
 
 /// Lines of one worker that have a rate.
 #[derive(Debug)]

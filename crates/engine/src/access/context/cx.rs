@@ -1,6 +1,7 @@
 //! The context itself: what a handler is given, and what it may ask for besides keys.
 
 use std::cell::Cell;
+use std::fmt;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use smallvec::SmallVec;
@@ -19,7 +20,7 @@ use crate::expiry_clock::ExpiryClock;
 use crate::long_reply::LongReply;
 use crate::memory::Room;
 use crate::settings::Settings;
-use crate::shared::{LogPosition, Shared};
+use crate::shared::{LogPosition, Shared, log_level};
 use crate::worker::Worker;
 
 /// Way in which a handler may reach keys. With a tag of its own: finding it in a niche costs each
@@ -138,6 +139,20 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// True if payloads with wrong checksums are refused.
     pub(crate) fn verifies_checksums(&self) -> bool {
         self.shared.verifies_checksums()
+    }
+
+    /// Logs, at a limited rate, what is wrong with a payload that a client sent.
+    #[cold]
+    pub(crate) fn log_damage(&mut self, damage: fmt::Arguments<'_>) {
+        let rate = &mut self.worker.damage_lines;
+        if !rate.admits(self.shared.clock.monotonic_us()) {
+            return;
+        }
+        let line = match rate.take_withheld() {
+            0 => damage.to_string(),
+            count => format!("{damage}; damaged payloads since the last such line: {count} more"),
+        };
+        self.shared.host.log(log_level::VERBOSE, line.as_bytes());
     }
 
     /// Records of the journal and of the append-only file; none while that is off.

@@ -66,7 +66,7 @@ pub struct NewEntry<'v> {
 }
 
 /// Encoding and expiry of a collection that was filled, if it is to be put.
-pub(crate) type Filled = Result<Option<(Encoding, Option<u64>)>, CommandError>;
+pub(crate) type Filled<E> = Result<Option<(Encoding, Option<u64>)>, E>;
 
 /// A change of one key, under its slot's lock. Each change ends in the sinks: watchers, events,
 /// waiters.
@@ -210,11 +210,11 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// # Errors
     ///
     /// Those of `fill`; then nothing is changed.
-    pub(crate) fn replace_as<C: Collection>(
+    pub(crate) fn replace_as<C: Collection, E>(
         self,
         event: Event,
-        fill: impl FnOnce(&mut C::Edit<'_>) -> Filled,
-    ) -> Result<bool, CommandError> {
+        fill: impl FnOnce(&mut C::Edit<'_>) -> Filled<E>,
+    ) -> Result<bool, E> {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;
         let heap = &cx.worker.heap;

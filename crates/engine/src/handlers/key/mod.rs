@@ -1,5 +1,6 @@
 //! Commands on keys of any type, and on the keyspace as a whole.
 
+pub(crate) mod damage;
 mod declarations;
 mod dump;
 mod expire;

@@ -3,13 +3,14 @@
 //! The value is built completely before anything is changed: a payload may be wrong at its last
 //! byte.
 
+use tidemill_rdb::ReadError;
 use tidemill_rdb::payload::Payload;
 use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
-use tidemill_rdb::{DecodeError, ReadError};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::Encoding;
 use tidemill_store::value::stream::Stream;
 
+use super::damage::{Damage, Refusal, part_name};
 use super::stream_payload::Reading;
 use crate::access::context::Cx;
 use crate::access::options::{TimeUnit, integer, is};
@@ -28,7 +29,7 @@ const EVENT: Event = Event::new(EventClass::GENERIC, "restore");
 const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
 
 /// The error of a payload that cannot be read.
-pub(super) const BAD_DATA: CommandError =
+const BAD_DATA: CommandError =
     CommandError::Text(std::borrow::Cow::Borrowed("ERR Bad data format"));
 
 #[derive(Default)]
@@ -116,7 +117,11 @@ pub(super) fn restore(cx: &mut Cx<'_, '_>) -> Outcome {
     let payload = Payload::new(cx.arg(3), check, cx.verifies_checksums())
         .map_err(|_| CommandError::from("ERR DUMP payload version or checksum are wrong"))?;
     let expiry = expiry(cx, ttl_ms, options.is_absolute);
-    put(cx, key, payload, expiry)?;
+    match put(cx, key, payload, expiry) {
+        Ok(()) => {}
+        Err(Refusal::Command(error)) => return Err(error.into()),
+        Err(Refusal::Damaged(damage)) => return Err(damaged(cx, payload, damage).into()),
+    }
     match expiry {
         Expiry::Passed => {
             if cx.edit(key).remove(Event::new(EventClass::GENERIC, "del")) {
@@ -133,6 +138,15 @@ pub(super) fn restore(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     cx.reply.ok();
     Ok(())
+}
+
+/// Logs what is wrong with a payload, and returns the error for the client.
+#[cold]
+fn damaged(cx: &mut Cx<'_, '_>, payload: Payload<'_>, damage: Damage) -> CommandError {
+    let (name, bytes) = (cx.command.name.to_ascii_uppercase(), cx.arg(3).len());
+    let number = payload.type_number().unwrap_or_default();
+    cx.log_damage(format_args!("{name}: {damage} (a payload of {bytes} bytes, type {number})"));
+    BAD_DATA
 }
 
 fn expiry(cx: &Cx<'_, '_>, ttl_ms: i64, is_absolute: bool) -> Expiry {
@@ -165,56 +179,55 @@ fn put(
     key: &[u8],
     payload: Payload<'_>,
     expiry: Expiry,
-) -> Result<(), CommandError> {
+) -> Result<(), Refusal> {
     if let Some(number) = payload.type_number()
         && payload.version().is_foreign()
         && FOREIGN_TYPES.contains(&number)
     {
-        return Err(CommandError::err(format_args!("Unsupported foreign data type: {number}")));
+        let error = CommandError::err(format_args!("Unsupported foreign data type: {number}"));
+        return Err(error.into());
     }
-    let encoding = payload.encoding().map_err(bad_data)?;
+    let encoding = payload.encoding().map_err(|error| Refusal::of(&error, "Value"))?;
     let count = payload.claimed_count();
     match encoding.value_type() {
         ValueType::String => put_text(cx, key, payload, expiry)?,
         ValueType::List => {
             let draft = ListDraft::new(encoding, count, cx.settings());
-            put_collection(cx, key, payload, expiry, draft)?;
+            put_collection(cx, key, (payload, encoding), expiry, draft)?;
         }
         ValueType::Hash => {
             let draft = HashDraft::new(encoding, cx.settings(), cx.clock());
-            let put = put_collection(cx, key, payload, expiry, draft)?;
+            let put = put_collection(cx, key, (payload, encoding), expiry, draft)?;
             if put.is_some_and(|draft| draft.has_expiries()) {
                 cx.note_expiring_field();
             }
         }
         ValueType::Set => {
             let draft = SetDraft::new(encoding, Some(count.unwrap_or(0)), cx.settings());
-            put_collection(cx, key, payload, expiry, draft)?;
+            put_collection(cx, key, (payload, encoding), expiry, draft)?;
         }
         ValueType::SortedSet => {
             let draft = SortedSetDraft::new(encoding, cx.settings());
-            put_collection(cx, key, payload, expiry, draft)?;
+            put_collection(cx, key, (payload, encoding), expiry, draft)?;
         }
         ValueType::Stream => put_stream(cx, key, (payload, encoding), expiry)?,
     }
     Ok(())
 }
 
-fn bad_data(error: DecodeError) -> CommandError {
-    match error {
-        DecodeError::NoMemory { bytes, .. } => CommandError::NoMemory(bytes),
-        _ => BAD_DATA,
-    }
-}
-
 /// Gives all elements of a payload to `take`, while there is room for them.
 fn decode(
     room: Room<'_>,
-    payload: Payload<'_>,
-    mut take: impl FnMut(Item<'_>) -> Result<u64, CommandError>,
-) -> Result<(), CommandError> {
-    let mut unasked_bytes = 0;
+    (payload, encoding): (Payload<'_>, ValueEncoding),
+    mut take: impl FnMut(Item<'_>) -> Result<u64, Refusal>,
+) -> Result<(), Refusal> {
+    let (mut unasked_bytes, mut count, mut part) = (0, 0, part_name(encoding));
     let decoded = payload.decode(|item| {
+        count += 1;
+        if matches!(item, Item::StreamState(_)) {
+            // Listpacks end before it.
+            part = "Stream";
+        }
         unasked_bytes += take(item)? + ELEMENT_OVERHEAD_BYTES;
         if unasked_bytes >= LARGE_BYTES_MIN {
             room.check(unasked_bytes)?;
@@ -222,9 +235,9 @@ fn decode(
         }
         Ok(())
     });
-    decoded.map_err(|error| match error {
-        ReadError::Decode(error) => bad_data(error),
-        ReadError::Sink(error) => error,
+    decoded.map_err(|error: ReadError<Refusal>| match error {
+        ReadError::Decode(error) => Refusal::of(&error, part),
+        ReadError::Sink(refusal) => refusal.at(count, part),
     })
 }
 
@@ -233,10 +246,10 @@ fn put_text(
     key: &[u8],
     payload: Payload<'_>,
     expiry: Expiry,
-) -> Result<(), CommandError> {
+) -> Result<(), Refusal> {
     let room = cx.room();
-    decode(room, payload, |item| {
-        let Item::String(text) = item else { return Err(BAD_DATA) };
+    decode(room, (payload, ValueEncoding::String), |item| {
+        let Item::String(text) = item else { return Err(Refusal::damaged("it is no string")) };
         room.check(text.len() as u64)?;
         let expires_at_ms = match expiry {
             Expiry::None => None,
@@ -252,15 +265,20 @@ fn put_text(
 fn put_collection<D: Draft>(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
-    payload: Payload<'_>,
+    (payload, stored): (Payload<'_>, ValueEncoding),
     expiry: Expiry,
     mut draft: D,
-) -> Result<Option<D>, CommandError> {
+) -> Result<Option<D>, Refusal> {
     let room = cx.room();
-    let is_put = cx.edit(key).replace_as::<D::Value>(EVENT, |edit| {
-        decode(room, payload, |item| draft.take(edit, item).map_err(|BadItem| BAD_DATA))?;
-        let encoding = draft.encoding(edit).map_err(|BadItem| BAD_DATA)?;
-        Ok(expiry.with(encoding))
+    let is_put = cx.edit(key).replace_as::<D::Value, _>(EVENT, |edit| {
+        decode(room, (payload, stored), |item| {
+            let taken = draft.take(edit, item);
+            taken.map_err(|BadItem| Refusal::damaged("an element occurs twice"))
+        })?;
+        let encoding = draft
+            .encoding(edit)
+            .map_err(|BadItem| Refusal::damaged("it has no elements").at(0, part_name(stored)))?;
+        Ok::<_, Refusal>(expiry.with(encoding))
     })?;
     Ok(is_put.then_some(draft))
 }
@@ -270,12 +288,13 @@ fn put_stream(
     key: &[u8],
     (payload, encoding): (Payload<'_>, ValueEncoding),
     expiry: Expiry,
-) -> Result<(), CommandError> {
+) -> Result<(), Refusal> {
     let room = cx.room();
     let mut reading = Reading::new(encoding);
-    cx.edit(key).replace_as::<Stream<'_>>(EVENT, |stream| {
-        decode(room, payload, |item| reading.take(stream, item))?;
-        Ok(expiry.with(reading.end()?))
+    cx.edit(key).replace_as::<Stream<'_>, _>(EVENT, |stream| {
+        decode(room, (payload, encoding), |item| reading.take(stream, item))?;
+        let encoding = reading.end().map_err(|refusal| refusal.at(0, "Stream"))?;
+        Ok::<_, Refusal>(expiry.with(encoding))
     })?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use tidemill_store::value::stream::{
     FieldValue, Group, NodeLimits, Pending, Stream, StreamEdit, StreamEntry, StreamId, StreamState,
 };
 
-use super::restore::BAD_DATA;
+use super::damage::Refusal;
 use crate::error::CommandError;
 use crate::handlers::stream::Counters;
 use crate::memory;
@@ -155,7 +155,7 @@ impl Reading {
         &mut self,
         stream: &mut StreamEdit<'_>,
         item: Item<'_>,
-    ) -> Result<u64, CommandError> {
+    ) -> Result<u64, Refusal> {
         match item {
             Item::StreamEntry { id, fields, starts_node } => {
                 if starts_node {
@@ -173,21 +173,23 @@ impl Reading {
                     _ => entries_read,
                 };
                 self.group = stream.create_group(name, last_id, entries_read);
-                self.group.map(|_| name.len() as u64).ok_or(BAD_DATA)
+                let duplicate = || Refusal::damaged("Duplicate consumer group");
+                self.group.map(|_| name.len() as u64).ok_or_else(duplicate)
             }
             Item::StreamPending { id, delivered_at_ms, delivery_count } => {
                 if self.pending.try_reserve(1).is_err() {
-                    return Err(CommandError::NoMemory(size_of::<(StreamId, i64, u64)>() as u64));
+                    let bytes = size_of::<(StreamId, i64, u64)>() as u64;
+                    return Err(CommandError::NoMemory(bytes).into());
                 }
                 match self.pending.insert(of_rdb(id), (delivered_at_ms, delivery_count)) {
                     None => Ok(0),
-                    Some(_) => Err(BAD_DATA),
+                    Some(_) => Err(Refusal::damaged("Duplicated group PEL entry")),
                 }
             }
             Item::StreamConsumer { name, seen_at_ms, active_at_ms } => {
-                let group = self.group.ok_or(BAD_DATA)?.number;
+                let group = self.present_group()?.number;
                 if stream.view().consumer(group, name).is_some() {
-                    return Err(BAD_DATA);
+                    return Err(Refusal::damaged("Duplicate stream consumer detected"));
                 }
                 let active_at_ms = active_at_ms.unwrap_or(seen_at_ms);
                 let consumer = stream.create_consumer(group, name, seen_at_ms, active_at_ms);
@@ -195,16 +197,26 @@ impl Reading {
                 Ok(2 * name.len() as u64)
             }
             Item::StreamConsumerPending(id) => {
-                let (id, group) = (of_rdb(id), self.group.ok_or(BAD_DATA)?.number);
-                let consumer = self.consumer.ok_or(BAD_DATA)?;
+                let (id, group) = (of_rdb(id), self.present_group()?.number);
+                let consumer =
+                    self.consumer.ok_or(Refusal::damaged("Consumer PEL entry without consumer"))?;
                 // Each entry has one consumer.
-                let (delivered_at_ms, delivery_count) = self.pending.remove(&id).ok_or(BAD_DATA)?;
+                let Some((delivered_at_ms, delivery_count)) = self.pending.remove(&id) else {
+                    return Err(Refusal::damaged(match stream.view().pending(group, id) {
+                        Some(_) => "Duplicated consumer PEL entry",
+                        None => "Consumer PEL entry not found in group PEL",
+                    }));
+                };
                 let pending = Pending { consumer, delivered_at_ms, delivery_count };
                 stream.set_pending(group, id, pending);
                 Ok(0)
             }
-            _ => Err(BAD_DATA),
+            _ => Err(Refusal::damaged("it is no part of a stream")),
         }
+    }
+
+    fn present_group(&self) -> Result<Group, Refusal> {
+        self.group.ok_or(Refusal::damaged("Consumer without consumer group"))
     }
 
     fn take_entry(
@@ -212,9 +224,9 @@ impl Reading {
         stream: &mut StreamEdit<'_>,
         id: StreamId,
         fields: StreamFields<'_>,
-    ) -> Result<u64, CommandError> {
+    ) -> Result<u64, Refusal> {
         if id <= stream.state().last_id {
-            return Err(BAD_DATA);
+            return Err(Refusal::damaged("an id is not above the ones before"));
         }
         self.fields.clear();
         let (mut name_digits, mut digits) = (String::new(), String::new());
@@ -228,13 +240,16 @@ impl Reading {
     }
 
     /// Ends the present group: its pending entries have consumers.
-    fn end_group(&mut self) -> Result<(), CommandError> {
+    fn end_group(&mut self) -> Result<(), Refusal> {
         (self.group, self.consumer) = (None, None);
-        if self.pending.is_empty() { Ok(()) } else { Err(BAD_DATA) }
+        match self.pending.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::damaged("Group PEL entry without consumer")),
+        }
     }
 
     /// Ends the stream, and returns its encoding.
-    pub(crate) fn end(&mut self) -> Result<Encoding, CommandError> {
+    pub(crate) fn end(&mut self) -> Result<Encoding, Refusal> {
         self.end_group()?;
         Ok(Encoding::Stream)
     }
@@ -250,10 +265,10 @@ fn text<'t>(text: Text<'t>, digits: &'t mut String) -> &'t [u8] {
     }
 }
 
-fn take_state(stream: &mut StreamEdit<'_>, state: &rdb::StreamState) -> Result<u64, CommandError> {
+fn take_state(stream: &mut StreamEdit<'_>, state: &rdb::StreamState) -> Result<u64, Refusal> {
     let last_id = of_rdb(state.last_id);
     if state.length != stream.view().len() || last_id < stream.state().last_id {
-        return Err(BAD_DATA);
+        return Err(Refusal::damaged("length or last id contradict the entries"));
     }
     stream.set_state(StreamState {
         last_id,

@@ -116,9 +116,20 @@ func workersOf(t *testing.T, byName map[string]cpus) (workers []cpus) {
 	return workers
 }
 
+// planned is the directive by which the placement decides about the number of workers, as it does
+// by default; instance would start two.
+func planned(directives ...string) []string {
+	return append([]string{"--worker-threads", "0"}, directives...)
+}
+
 func placed(t *testing.T, directives ...string) (map[string]cpus, []cpus) {
 	t.Helper()
-	server := instance.Start(t, instance.Subject, directives...)
+	return placedOf(t, instance.Start(t, instance.Subject, directives...))
+}
+
+// placedOf returns the CPUs of each thread of a server that starts, and those of its workers.
+func placedOf(t *testing.T, server *instance.Server) (map[string]cpus, []cpus) {
+	t.Helper()
 	var byName map[string]cpus
 	waitFor(t, "ready server", func() bool {
 		return strings.Contains(server.Log(), "Ready to accept connections")
@@ -155,30 +166,97 @@ func TestPlacement_Off_SetsNoAffinity(t *testing.T) {
 	}
 }
 
-func TestPlacement_PinsWorkersToCores(t *testing.T) {
-	all := allowed(t)
-	for _, mode := range []string{"auto", "logical", "physical", "split"} {
-		t.Run(mode, func(t *testing.T) {
-			byName, workers := placed(t, "--cpu-placement", mode)
+// cores are the first allowed CPUs of as many physical cores.
+func cores(t *testing.T) (first cpus) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, cpu := range allowed(t) {
+		if name := core(t, cpu).String(); !seen[name] {
+			seen[name] = true
+			first = append(first, cpu)
+		}
+	}
+	return first
+}
+
+// By default a server leaves one core to the load, to interrupts and to background threads, unless
+// it has but one. CPUs of different cores, so that a core has no sibling to leave to them.
+func TestPlacement_DefaultLeavesOneCoreFree(t *testing.T) {
+	if !instance.SubjectIsTidemill() {
+		t.Skip("the server under test is a stand-in")
+	}
+	own := cores(t)
+	for count := 1; count <= min(len(own), 4); count++ {
+		own := own[:count]
+		t.Run(strconv.Itoa(count), func(t *testing.T) {
+			list := strings.Trim(strings.ReplaceAll(own.String(), " ", ","), "[]")
+			server, err := instance.LaunchOn(list, instance.Subject, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Kill()
+			byName, workers := placedOf(t, server)
 			requireDistinct(t, workers)
+			want := max(1, count-1)
+			if len(workers) != want {
+				t.Fatalf("%d workers on CPUs %v: %v", len(workers), own, workers)
+			}
 			for index, set := range workers {
-				siblings := core(t, set[0])
-				if !set.within(all) || !set.within(siblings) {
-					t.Errorf("worker %d runs on %v: not one core of %v", index, set, all)
+				if len(set) != 1 || !set.within(own) {
+					t.Errorf("worker %d runs on %v, not on one of %v", index, set, own)
 				}
-				if (mode == "logical" || mode == "auto") && len(set) != 1 {
-					t.Errorf("worker %d runs on %v: not one CPU", index, set)
-				}
-				if mode == "physical" && siblings.within(all) && set.String() != siblings.String() {
-					t.Errorf("worker %d runs on %v, its core is %v", index, set, siblings)
-				}
-				if mode == "split" && len(all) > len(workers)*len(siblings) &&
-					!disjoint(set, byName["reclaim"]) {
+				if count > 1 && !disjoint(set, byName["reclaim"]) {
 					t.Errorf("worker %d runs on %v, background threads on %v", index, set,
 						byName["reclaim"])
 				}
 			}
+			told := fmt.Sprintf("%d worker(s), placement auto", want)
+			if log := server.Log(); !strings.Contains(log, told) ||
+				strings.Contains(log, "Too few CPUs") != (count == 1) {
+				t.Errorf("on CPUs %v the log tells:\n%s", own, log)
+			}
+			shown := fmt.Sprintf("worker_threads:%d\r\n", want)
+			if text := string(do(t, server.Dial(t), "INFO", "server").Text); !strings.Contains(
+				text, shown) {
+				t.Errorf("INFO server without %q:\n%s", shown, text)
+			}
 		})
+	}
+}
+
+func TestPlacement_PinsWorkersToCores(t *testing.T) {
+	for _, mode := range []string{"auto", "logical", "physical", "split"} {
+		// The default, and one on each core, so that there are several to keep apart.
+		for _, count := range []int{0, len(cores(t))} {
+			t.Run(fmt.Sprint(mode, " ", count), func(t *testing.T) {
+				byName, workers := placed(t, "--cpu-placement", mode, "--worker-threads",
+					strconv.Itoa(count))
+				requireDistinct(t, workers)
+				requirePinned(t, mode, byName, workers)
+			})
+		}
+	}
+}
+
+func requirePinned(t *testing.T, mode string, byName map[string]cpus, workers []cpus) {
+	t.Helper()
+	all := allowed(t)
+	for index, set := range workers {
+		siblings := core(t, set[0])
+		if !set.within(all) || !set.within(siblings) {
+			t.Errorf("worker %d runs on %v: not one core of %v", index, set, all)
+		}
+		if (mode == "logical" || mode == "auto") && len(set) != 1 {
+			t.Errorf("worker %d runs on %v: not one CPU", index, set)
+		}
+		if mode == "physical" && siblings.within(all) && set.String() != siblings.String() {
+			t.Errorf("worker %d runs on %v, its core is %v", index, set, siblings)
+		}
+		if mode == "split" && len(all) > len(workers)*len(siblings) &&
+			!disjoint(set, byName["reclaim"]) {
+			t.Errorf("worker %d runs on %v, background threads on %v", index, set,
+				byName["reclaim"])
+		}
 	}
 }
 
@@ -200,8 +278,8 @@ func TestPlacement_WorkerThreadsAreCounted(t *testing.T) {
 }
 
 func TestPlacement_TwoWorkersPerCore(t *testing.T) {
-	_, one := placed(t, "--workers-per-core", "1")
-	_, two := placed(t, "--workers-per-core", "2")
+	_, one := placed(t, planned("--workers-per-core", "1")...)
+	_, two := placed(t, planned("--workers-per-core", "2")...)
 	perCore := map[string]int{}
 	for _, set := range two {
 		perCore[core(t, set[0]).String()]++
@@ -220,7 +298,7 @@ func TestPlacement_ListsOfCPUs(t *testing.T) {
 	all := allowed(t)
 	first, last := strconv.Itoa(all[0]), strconv.Itoa(all[len(all)-1])
 	for _, directive := range []string{"server-cpulist", "server_cpulist"} {
-		_, workers := placed(t, "--"+directive, last)
+		_, workers := placed(t, planned("--"+directive, last)...)
 		if len(workers) != 1 || workers[0].String() != (cpus{all[len(all)-1]}).String() {
 			t.Errorf("%s %s: %v", directive, last, workers)
 		}
@@ -285,8 +363,8 @@ func TestPlacement_SmallHostIsToldInOneLine(t *testing.T) {
 		}
 		log := server.Log()
 		advice := "Too few CPUs: interrupts and background threads share those of the workers. " +
-			"For steadier latency give the server 3 or more cores (details: loglevel verbose, " +
-			"or `tidemill tune plan`)"
+			"For steadier latency give the server more cores than workers (details: loglevel " +
+			"verbose, or `tidemill tune plan`)"
 		if count := strings.Count(log, advice); count != 1 {
 			t.Errorf("loglevel %s: the advice is there %d times:\n%s", level, count, log)
 		}

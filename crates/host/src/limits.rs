@@ -18,7 +18,10 @@ pub const TOP_CLASS_SPEED_PERCENT: u64 = 90;
 pub const SEPARATE_ROLES_CORES_MIN: usize = 8;
 
 /// From this many cores on, interrupts have a core of their own, shared with background work.
-pub const SEPARATE_INTERRUPTS_CORES_MIN: usize = 3;
+///
+/// That core is also the one that a load on the same machine gets: on two CPUs two workers and a
+/// load are preempted by each other, and one worker does more (docs/experiments/servers.md).
+pub const SEPARATE_INTERRUPTS_CORES_MIN: usize = 2;
 
 /// From this many cores on, interrupts get two cores.
 pub const TWO_INTERRUPT_CORES_MIN: usize = 16;

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use tidemill_engine::config::ServerConfig;
-use tidemill_host::limits::SEPARATE_INTERRUPTS_CORES_MIN;
 use tidemill_host::placement::{GivenUp, Placement};
 
 use crate::process::supervisor::Supervisor;
@@ -68,7 +67,6 @@ fn small_host_advice(placement: &Placement) -> Option<String> {
     };
     Some(format!(
         "Too few CPUs: {others} share those of the workers. For steadier latency give the server \
-         {SEPARATE_INTERRUPTS_CORES_MIN} or more cores (details: loglevel verbose, or `tidemill \
-         tune plan`)"
+         more cores than workers (details: loglevel verbose, or `tidemill tune plan`)"
     ))
 }

@@ -40,10 +40,11 @@ pub fn instances(
     if count == 0 || count > crate::limits::WORKERS_MAX {
         return Err(PlacementError::InstanceCount(count));
     }
+    let options = PlacementOptions { server_count: count, ..options.clone() };
     let near =
         plan(topology, allowed, &PlacementOptions { across_nodes: false, ..options.clone() })?;
     let near_count = near.workers.len();
-    let far = plan(topology, allowed, &PlacementOptions { across_nodes: true, ..options.clone() })?;
+    let far = plan(topology, allowed, &PlacementOptions { across_nodes: true, ..options })?;
     let far_count = far.workers.len();
     let (placement, reason) = if count <= near_count {
         let reason = format!(

@@ -10,7 +10,8 @@
 //!    somebody has put the interrupts on are not for workers.
 //! 4. When there are too few cores, roles are given up in one order: the sibling left idle beside a
 //!    worker, background threads' own CPU, interrupts' own CPU, workers. A quota limits workers
-//!    before anything else.
+//!    before anything else. Of two cores one has a worker and one is left to everything else, as
+//!    from three cores on, unless siblings, slower cores or a second server change that.
 //!
 //! [`plan`] reads no files and changes nothing; [`Allowed`] is read beforehand, and a plan is put
 //! in force by [`crate::apply`].

@@ -70,6 +70,9 @@ pub struct PlacementOptions {
     pub journal_rewrite_cpus: Option<CpuSet>,
     /// Name of the network interface the clients come through; `None` takes those that are up.
     pub nic: Option<String>,
+    /// Number of servers that the plan is cut into; 0 and 1 mean one. Several have workers
+    /// on both of two cores.
+    pub server_count: usize,
     /// Workers beyond one memory node.
     pub across_nodes: bool,
     /// Bytes of the server's memory per node number, for ambiguous interfaces.

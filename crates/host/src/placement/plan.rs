@@ -279,7 +279,7 @@ impl<'a> Planner<'a> {
         if !slow.is_empty() {
             self.say(format!("CPU {} are slower: background threads only", union(&slow)));
         }
-        let shares = self.limited_shares(near.len(), !slow.is_empty());
+        let shares = self.limited_shares(&near, !slow.is_empty());
         let wanted = self.worker_count(shares.workers);
         let cores_wanted = wanted.div_ceil(self.workers_per_core());
         let shares = self.make_room(shares, near.len(), cores_wanted);
@@ -294,20 +294,34 @@ impl<'a> Planner<'a> {
     }
 
     /// A quota limits workers before the number of cores does; a core it leaves over takes
-    /// background work.
-    fn limited_shares(&mut self, cores: usize, has_slow: bool) -> Shares {
+    /// background work. Both of two cores get a worker where another CPU is left for interrupts.
+    fn limited_shares(&mut self, near: &[Seat], has_slow: bool) -> Shares {
+        let cores = near.len();
         let whole = self.allowed.quota_cpus.map_or(usize::MAX, |quota| (quota as usize).max(1));
         let mut shares = shares(cores.min(whole));
         if whole < cores {
             let quota = self.allowed.quota_cpus.unwrap_or_default();
             self.say(format!("a quota of {quota} CPUs is smaller than {cores} cores and decides"));
             shares.background = shares.background.max(1);
+        } else if cores == SEPARATE_INTERRUPTS_CORES_MIN
+            && (has_slow || self.has_siblings_left(near) || self.options.server_count > 1)
+        {
+            shares.workers += std::mem::take(&mut shares.interrupts);
         }
         if has_slow {
             let freed = std::mem::take(&mut shares.background);
             shares.workers += if whole < cores { 0 } else { freed };
         }
         shares
+    }
+
+    /// True if workers on these cores leave siblings to other roles.
+    fn has_siblings_left(&self, seats: &[Seat]) -> bool {
+        !self.takes_whole_cores() && seats.iter().any(|seat| seat.cpus.len() > 1)
+    }
+
+    fn takes_whole_cores(&self) -> bool {
+        matches!(self.options.mode, Mode::Physical | Mode::Split)
     }
 
     /// An explicit number of workers takes cores from background threads first, then from
@@ -399,7 +413,7 @@ impl<'a> Planner<'a> {
             threads
         };
         let threads: Vec<Vec<u32>> = seats.iter().map(threads).collect();
-        let whole_core = matches!(self.options.mode, Mode::Physical | Mode::Split);
+        let whole_core = self.takes_whole_cores();
         let workers = (0..count).map(|worker| {
             let (core, round) = (worker % seats.len(), worker / seats.len());
             match whole_core {
@@ -442,6 +456,7 @@ impl<'a> Planner<'a> {
         }
         self.place_interrupts(own_interrupts, &own_background, &mut siblings);
         self.place_background(own_background, &siblings, workers);
+        self.leave_interrupts_to_the_host();
         let busy = self.placement.background.or(&self.placement.irq);
         if self.placement.reserved.intersects(&busy) {
             self.placement.given_up.insert(0, GivenUp::SiblingReservation);
@@ -471,6 +486,10 @@ impl<'a> Planner<'a> {
         } else {
             self.say(format!("interrupts on CPU {}", self.placement.irq));
         }
+    }
+
+    /// Interrupts of a host of which the server has one or two CPUs are not for it to move.
+    fn leave_interrupts_to_the_host(&mut self) {
         if self.usable.len() < 3
             && self.allowed.cpuset.as_ref().is_some_and(|set| set != &self.topology.online)
         {

@@ -105,7 +105,7 @@ fn nic(name: &str, node: Option<u32>, local: &str) -> Nic {
 fn machines_without_siblings_follow_the_table() {
     for (count, workers, irq, background) in [
         (1, "0", "", "0"),
-        (2, "0-1", "", "0-1"),
+        (2, "0", "1", "1"),
         (3, "0-1", "2", "2"),
         (4, "0-2", "3", "3"),
         (8, "0-5", "6", "7"),
@@ -117,7 +117,7 @@ fn machines_without_siblings_follow_the_table() {
         assert_eq!(placement.worker_cpus(), cpus(workers), "{count} CPUs");
         assert_eq!(placement.irq, cpus(irq), "{count} CPUs");
         assert_eq!(placement.background, cpus(background), "{count} CPUs");
-        assert_eq!(placement.is_background_low_priority, count <= 2, "{count} CPUs");
+        assert_eq!(placement.is_background_low_priority, count == 1, "{count} CPUs");
     }
 }
 
@@ -210,12 +210,63 @@ fn where_interrupts_have_no_core_a_worker_takes_the_sibling_they_do_not_use() {
 #[test]
 fn a_quota_decides_before_the_number_of_cores() {
     let topology = shape(1, 16, 1).whole();
-    for (quota, workers) in [(0.5, 1), (1.0, 1), (2.0, 2), (4.9, 3), (8.0, 6), (64.0, 12)] {
+    for (quota, workers) in [(0.5, 1), (1.0, 1), (2.0, 1), (3.0, 2), (4.9, 3), (8.0, 6), (64.0, 12)]
+    {
         let allowed = Allowed { quota_cpus: Some(quota), ..Allowed::default() };
         let placement = plan(&topology, &allowed, &PlacementOptions::default()).unwrap();
         assert_eq!(placement.workers.len(), workers, "quota {quota}");
         assert!(!placement.background.intersects(&placement.worker_cpus()), "quota {quota}");
     }
+}
+
+#[test]
+fn one_of_two_allowed_cpus_is_left_to_others() {
+    let topology = shape(1, 8, 1).whole();
+    let alone = |allowed: Allowed| {
+        let placement = plan(&topology, &allowed, &PlacementOptions::default()).unwrap();
+        (placement.workers, placement.background, placement.irq)
+    };
+    for (list, worker, others) in [("5", "5", "5"), ("2,5", "2", "5"), ("0-1", "0", "1")] {
+        let mask = Allowed { mask: Some(cpus(list)), ..Allowed::default() };
+        let irq = if worker == others { "" } else { others };
+        assert_eq!(alone(mask), (vec![cpus(worker)], cpus(others), cpus(irq)), "mask {list}");
+        // Interrupts belong to the owner of the host; background threads still get the free CPU.
+        let cpuset = Allowed { cpuset: Some(cpus(list)), ..Allowed::default() };
+        assert_eq!(alone(cpuset), (vec![cpus(worker)], cpus(others), cpus("")), "cpuset {list}");
+    }
+    let three = Allowed { mask: Some(cpus("1-3")), ..Allowed::default() };
+    assert_eq!(alone(three), (vec![cpus("1"), cpus("2")], cpus("3"), cpus("3")));
+}
+
+#[test]
+fn of_two_cpus_the_worker_takes_the_one_without_interrupts() {
+    let mut topology = shape(1, 2, 1).whole();
+    for (interrupts, worker, irq) in [("0", "1", "0"), ("1", "0", "1"), ("0-1", "0", "1")] {
+        topology.nics = vec![nic_with(&[interrupts])];
+        let placement = auto(&topology);
+        assert_eq!((placement.worker_cpus(), placement.irq), (cpus(worker), cpus(irq)));
+    }
+}
+
+#[test]
+fn both_of_two_cores_have_a_worker_where_another_cpu_is_left_or_it_is_asked_for() {
+    let cores = |topology: &Topology, options: &PlacementOptions| with(topology, options).workers;
+    let two = shape(1, 2, 1).whole();
+    let both = vec![cpus("0"), cpus("1")];
+    let asked = PlacementOptions { worker_count: Some(2), ..PlacementOptions::default() };
+    assert_eq!(cores(&two, &asked), both);
+    let listed = PlacementOptions { server_cpus: Some(cpus("0-1")), ..PlacementOptions::default() };
+    assert_eq!(cores(&two, &listed), both);
+    let siblings = shape(1, 2, 2).whole();
+    assert_eq!(cores(&siblings, &PlacementOptions::default()), both);
+    assert_eq!(cores(&siblings, &mode(Mode::Split)), [cpus("0,2")]);
+    let slower = Shape { slow_cores_per_node: 2, ..shape(1, 4, 1) }.whole();
+    assert_eq!(cores(&slower, &PlacementOptions::default()), both);
+    for every in [Mode::Auto, Mode::Off, Mode::Logical, Mode::Physical, Mode::Split] {
+        assert_eq!(cores(&two, &mode(every)).len(), 1, "{every}");
+    }
+    let dealt: Vec<CpuSet> = dealt(&two, 2).list.into_iter().map(|one| one.cpus).collect();
+    assert_eq!(dealt, both);
 }
 
 #[test]
@@ -275,7 +326,7 @@ fn two_workers_per_core_take_both_siblings_or_share_the_cpu() {
     let placement = with(&shape(1, 8, 2).whole(), &two);
     assert_eq!((placement.workers.len(), placement.worker_cpus()), (12, cpus("0-5,8-13")));
     let placement = with(&shape(1, 2, 1).whole(), &two);
-    assert_eq!((placement.workers.len(), placement.worker_cpus()), (4, cpus("0-1")));
+    assert_eq!((placement.workers.len(), placement.worker_cpus()), (2, cpus("0")));
 }
 
 #[test]
@@ -458,7 +509,8 @@ proptest! {
             let first_steps = &steps[..placement.given_up.len()];
             prop_assert_eq!(&placement.given_up[..], first_steps, "{} left", online.len());
             let (cores, workers) = (topology.cores.len(), placement.workers.len());
-            prop_assert!(workers * 3 >= cores * 2, "{workers} workers on {cores} cores");
+            let least = if cores == 2 { 1 } else { (cores * 2).div_ceil(3) };
+            prop_assert!(workers >= least, "{workers} workers on {cores} cores");
             online.remove(cpu);
             if online.is_empty() { break; }
         }

@@ -18,7 +18,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "0",
         0,
         1024,
-        "Workers; 0 takes as many as the placement finds cores for.",
+        "Workers; 0 leaves the number to the placement: one on each core but one, at least one, \
+         and fewer from 8 cores on.",
     )
     .fixed(),
     integer("workers-per-core", "1", 1, 2, "Workers on one physical core.").fixed(),

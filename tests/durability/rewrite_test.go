@@ -425,17 +425,22 @@ var rewriteSteps = []string{
 	"openat", "pwrite64", "fdatasync", "fsync", "rename", "unlink", "renameat2", "unlinkat",
 }
 
-// threadNamed is the id of a thread of the server.
+// threadNamed is the id of a thread of the server. A thread gives itself its name, which may be
+// behind the start of the server.
 func threadNamed(t *testing.T, server *instance.Server, name string) string {
 	t.Helper()
-	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", server.PID))
-	for _, path := range paths {
-		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == name {
-			return filepath.Base(filepath.Dir(path))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", server.PID))
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err == nil && strings.TrimSpace(string(text)) == name {
+				return filepath.Base(filepath.Dir(path))
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no thread %s", name)
 		}
 	}
-	t.Fatalf("there is no thread %s", name)
-	return ""
 }
 
 // killBefore lets the server be killed when the thread that rewrites makes a system call for so

@@ -32,6 +32,8 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     /// Number of bytes at the front that were executed.
     start: usize,
+    /// Length of `bytes` at which the known need of a request is met; 0 when none is known.
+    expected_len: usize,
     /// Last argument of the first request, if it is not in `bytes`.
     large: Option<Box<Large>>,
 }
@@ -112,6 +114,7 @@ impl Input {
         }
         let Some(mut string) = NewString::with_length(place.len()) else { return };
         string.append(&self.pending()[place.start..]);
+        self.expected_len = 0;
         self.bytes.truncate(self.start + place.start);
         self.bytes.drain(..self.start);
         self.bytes.shrink_to_fit();
@@ -195,9 +198,13 @@ impl Input {
     }
 
     /// Memory that the next bytes of large input are read into: never empty, and none when there is
-    /// no memory for more.
+    /// no memory for more. Room that was given back is made again for what is still expected.
     pub(crate) fn spare(&mut self) -> Option<SpareCapacity<'_, u8>> {
-        let has_room = self.room_bytes() > 0 || self.grow_little(READ_BYTES);
+        let expected = self.expected_len.saturating_sub(self.bytes.len());
+        let expected = expected.min(self.len().max(READ_BYTES));
+        let has_room = self.room_bytes() > 0
+            || (expected > 0 && self.bytes.try_reserve_exact(expected).is_ok())
+            || self.grow_little(READ_BYTES);
         has_room.then(|| rustix::buffer::spare_capacity(&mut self.bytes))
     }
 
@@ -210,6 +217,7 @@ impl Input {
     /// `granted`.
     pub(crate) fn reserve(&mut self, wanted: usize, granted: usize) {
         if self.is_full(wanted) {
+            self.expected_len = self.bytes.len().saturating_add(wanted);
             let most = self.len().max(READ_BYTES).max(granted);
             // Without memory the read that needs it finds out.
             let _ = self.bytes.try_reserve_exact(wanted.clamp(READ_BYTES, most));
@@ -224,8 +232,8 @@ impl Input {
     /// Drops the first `count` pending bytes, which were executed.
     pub(crate) fn consume(&mut self, count: usize) {
         if count > 0 {
-            // It was of the first request.
-            self.large = None;
+            // They were of the first request.
+            (self.large, self.expected_len) = (None, 0);
         }
         self.start += count;
         if self.is_empty() {
@@ -286,6 +294,28 @@ mod tests {
         assert!(input.room_bytes() >= READ_BYTES / 4);
         input.give_back();
         assert_eq!(input.allocated_bytes(), input.len());
+    }
+
+    #[test]
+    fn room_that_was_given_back_is_made_again_as_large_as_the_known_need() {
+        const ANNOUNCED: usize = 1 << 20;
+        for missing in [1, 7_000, READ_BYTES, ANNOUNCED - READ_BYTES] {
+            let mut input = Input::default();
+            assert!(input.extend(&vec![0; ANNOUNCED - missing]));
+            input.reserve(missing, ANNOUNCED);
+            input.give_back();
+            assert!(input.spare().is_some());
+            let room = missing.min(input.len());
+            assert_eq!(input.allocated_bytes(), input.len() + room, "{missing} bytes are missing");
+        }
+        // Of another request nothing is known.
+        let mut input = Input::default();
+        assert!(input.extend(&[0; READ_BYTES]));
+        input.reserve(ANNOUNCED, 0);
+        input.consume(1);
+        input.give_back();
+        assert!(input.spare().is_some());
+        assert!(input.room_bytes() <= READ_BYTES, "{}", input.room_bytes());
     }
 
     const LARGE: usize = 5_000_000;

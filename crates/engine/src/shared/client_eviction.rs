@@ -22,7 +22,7 @@ impl Shared {
     /// order, sizes and then ids, and what one of them has not seen go is at the head of its own.
     pub fn evict_clients(&self, limit_bytes: u64, caller: Option<u64>) {
         let mut clients = self.clients.all();
-        clients.retain(|client| !client.is_evicted());
+        clients.retain(|client| !client.is_ending());
         let mut sized: Vec<_> =
             clients.iter().map(|client| (client.memory_bytes(), client)).collect();
         let mut total_bytes: u64 = sized.iter().map(|(bytes, _)| bytes).sum();

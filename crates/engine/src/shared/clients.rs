@@ -305,7 +305,7 @@ impl Client {
 
     /// True if its memory is about to be free: it was evicted or killed.
     #[must_use]
-    pub fn is_evicted(&self) -> bool {
+    pub fn is_ending(&self) -> bool {
         // Relaxed: as above; others take it for information.
         self.is_evicted.load(Ordering::Relaxed) || self.is_killed()
     }

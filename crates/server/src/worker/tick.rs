@@ -108,7 +108,7 @@ impl<F: Flavour> EventLoop<F> {
         let (mut own_bytes, mut can_any_go) = (0, false);
         for (_, connection) in self.connections.iter() {
             let client = &connection.session.client;
-            if client.is_evicted() {
+            if client.is_ending() {
                 continue;
             }
             connection.publish_sizes();

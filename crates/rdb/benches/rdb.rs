@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Instant;
 
-use tidemill_rdb::encode::{Compression, NodeLimit};
+use tidemill_rdb::encode::{Compression, Compressor, NodeLimit};
 use tidemill_rdb::payload::{self, Payload};
 use tidemill_rdb::{Checksum, VersionCheck};
 
@@ -84,19 +84,26 @@ fn decode(name: &'static str, payload: Vec<u8>) -> Case {
 }
 
 fn string(compression: Compression, text: &[u8]) -> Vec<u8> {
-    payload::encode(compression, |encoder, place| encoder.string(place, text)).expect("memory")
+    payload::encode(compression, &mut Compressor::default(), |encoder, place| {
+        encoder.string(place, text)
+    })
+    .expect("memory")
 }
 
 fn list(texts: &[String]) -> Vec<u8> {
     let elements = texts.iter().map(String::as_bytes);
     let limit = NodeLimit::of_bytes(8192);
-    payload::encode(Compression::None, |encoder, place| encoder.list(place, elements, limit))
-        .expect("memory")
+    payload::encode(Compression::None, &mut Compressor::default(), |encoder, place| {
+        encoder.list(place, elements, limit)
+    })
+    .expect("memory")
 }
 
 fn hash(texts: &[String]) -> Vec<u8> {
     let fields = texts.iter().map(|text| (text.as_bytes(), text.as_bytes()));
     let count = texts.len() as u64;
-    payload::encode(Compression::None, |encoder, place| encoder.hash(place, count, fields))
-        .expect("memory")
+    payload::encode(Compression::None, &mut Compressor::default(), |encoder, place| {
+        encoder.hash(place, count, fields)
+    })
+    .expect("memory")
 }

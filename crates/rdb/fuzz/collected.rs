@@ -4,7 +4,9 @@
 
 use std::collections::TryReserveError;
 
-use tidemill_rdb::encode::{Compression, Encoder, NodeLimit, Output, Place, StreamListpack};
+use tidemill_rdb::encode::{
+    Compression, Compressor, Encoder, NodeLimit, Output, Place, StreamListpack,
+};
 use tidemill_rdb::payload::{self, Payload};
 use tidemill_rdb::value::{Item, StreamId, StreamState, ValueEncoding};
 use tidemill_rdb::{DecodeError, ReadError, Text, VersionCheck};
@@ -81,7 +83,9 @@ impl Collected {
     /// The payload as it is written today.
     pub fn payload(&self, limit: NodeLimit) -> Vec<u8> {
         let encoded =
-            payload::encode(Compression::Lzf, |encoder, place| self.write(encoder, place, limit));
+            payload::encode(Compression::Lzf, &mut Compressor::default(), |encoder, place| {
+                self.write(encoder, place, limit)
+            });
         encoded.expect("there is memory")
     }
 

@@ -24,7 +24,7 @@ const SAVED_BYTES_MIN: usize = 4;
 
 /// Compresses one string after the other with one table, which is not cleared between them.
 #[derive(Debug, Default)]
-pub(crate) struct Compressor {
+pub struct Compressor {
     /// Last position of three bytes, by their hash, plus `bias`; less than `bias` is of a string
     /// before. Allocated at first use.
     table: Vec<u32>,

@@ -10,7 +10,7 @@ use itoa::Buffer;
 
 use crate::checksum::Checksum;
 use crate::cursor::{Cursor, Fault};
-use crate::encode::{Compression, Encoder, Place};
+use crate::encode::{Compression, Compressor, Encoder, Place};
 use crate::error::{DecodeError, ModuleName, ReadError};
 use crate::file::opcode;
 use crate::limits::VALKEY_VERSION;
@@ -154,18 +154,24 @@ fn ended(end: u64) -> impl Fn(Fault) -> DecodeError {
     }
 }
 
-/// Payload of a value that `write` writes.
+/// Payload of a value that `write` writes. The compressor is used if the value has long strings: its
+/// table takes longer to make than a short value to encode.
 ///
 /// # Errors
 ///
 /// Those of `write`, and when there is no memory for it.
 pub fn encode<E: From<TryReserveError>>(
     compression: Compression,
+    compressor: &mut Compressor,
     write: impl FnOnce(&mut Encoder<Vec<u8>>, Place<'_>) -> Result<(), E>,
 ) -> Result<Vec<u8>, E> {
-    let mut encoder = Encoder::new(Vec::new(), compression);
-    write(&mut encoder, Place::Payload)?;
-    Ok(sealed(encoder)?)
+    let taken = std::mem::take(compressor);
+    let mut encoder = Encoder::with_compressor(Vec::new(), compression, taken);
+    let written = write(&mut encoder, Place::Payload);
+    let payload;
+    (payload, *compressor) = encoder.into_parts();
+    written?;
+    Ok(sealed(payload)?)
 }
 
 /// Payload of libraries of functions, given by their sources, as `FUNCTION DUMP` answers it.
@@ -182,12 +188,11 @@ pub fn encode_functions<'s>(
         encoder.raw(&[opcode::FUNCTIONS])?;
         encoder.text(source)?;
     }
-    sealed(encoder)
+    sealed(encoder.into_output())
 }
 
 /// Payload of what was written, with version and checksum.
-fn sealed(encoder: Encoder<Vec<u8>>) -> Result<Vec<u8>, TryReserveError> {
-    let mut payload = encoder.into_output();
+fn sealed(mut payload: Vec<u8>) -> Result<Vec<u8>, TryReserveError> {
     payload.try_reserve(VERSION_BYTES + CHECKSUM_BYTES)?;
     payload.extend_from_slice(&VALKEY_VERSION.to_le_bytes());
     let checksum = Checksum::of(&payload);

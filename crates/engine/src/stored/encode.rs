@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::TryReserveError;
 
 use tidemill_rdb::Text;
-use tidemill_rdb::encode::{Encoder, Output, Place};
+use tidemill_rdb::encode::{Compressor, Encoder, Output, Place};
 use tidemill_rdb::file::KeyAttributes;
 use tidemill_rdb::payload;
 use tidemill_store::hash::Seed;
@@ -90,10 +90,13 @@ pub fn payload(
     seed: &Seed,
     settings: &Settings,
     clock: ExpiryClock,
+    compressor: &mut Compressor,
 ) -> Result<Vec<u8>, EncodeError<TryReserveError>> {
     let list_listpack_size_max = settings.list_listpack_size_max;
     let rules = EncodeRules { seed, list_listpack_size_max, clock };
-    payload::encode(settings.compression, |encoder, place| value(entry, rules, encoder, place))
+    payload::encode(settings.compression, compressor, |encoder, place| {
+        value(entry, rules, encoder, place)
+    })
 }
 
 /// Writes the value of an entry.

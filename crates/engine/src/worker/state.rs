@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use tidemill_rcu::Limits;
+use tidemill_rdb::encode::Compressor;
 use tidemill_resp::request::Heads;
 use tidemill_store::{EntryRef, Heap, KeyHash};
 
@@ -139,6 +140,8 @@ pub struct Worker {
     pub(crate) defrag: defrag::Walk,
     /// Beginnings of requests, and the commands that they call.
     pub(crate) heads: Heads<Called>,
+    /// For the strings of payloads that it encodes.
+    pub(crate) compressor: Compressor,
     /// Commands that ran since the clock was read last.
     pub(crate) run: Run,
     /// Times of brief commands within scripts.
@@ -215,6 +218,7 @@ impl Worker {
             sweep_expiring: sweep::Expiring::default(),
             defrag: defrag::Walk::new(index),
             heads: Heads::default(),
+            compressor: Compressor::default(),
             run: Run::default(),
             inner_times: InnerTimes::default(),
             receivers: Receivers::new(),

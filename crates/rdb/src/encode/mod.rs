@@ -11,9 +11,9 @@ use std::collections::TryReserveError;
 use tidemill_resp::number::parse_integer;
 
 use crate::limits::{INTEGER_TEXT_BYTES_MAX, UNCOMPRESSED_BYTES_MAX};
-use crate::lzf::Compressor;
 use crate::value::ValueEncoding;
 
+pub use crate::lzf::Compressor;
 pub use collection::NodeLimit;
 pub use stream::StreamListpack;
 
@@ -70,8 +70,20 @@ pub struct Encoder<O> {
 impl<O> Encoder<O> {
     /// For an output.
     pub fn new(out: O, compression: Compression) -> Encoder<O> {
-        let (compressor, compressed) = (Compressor::default(), Vec::new());
-        Encoder { out, compression, compressor, compressed }
+        Encoder::with_compressor(out, compression, Compressor::default())
+    }
+
+    /// For an output, with a compressor that was in use before.
+    pub(crate) fn with_compressor(
+        out: O,
+        compression: Compression,
+        compressor: Compressor,
+    ) -> Encoder<O> {
+        Encoder { out, compression, compressor, compressed: Vec::new() }
+    }
+
+    pub(crate) fn into_parts(self) -> (O, Compressor) {
+        (self.out, self.compressor)
     }
 
     /// Ends the encoding.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use smallvec::SmallVec;
+use tidemill_rdb::encode::Compressor;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::hash::Seed;
@@ -175,6 +176,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     #[must_use]
     pub fn seed(&self) -> &'k Seed {
         self.shared.keyspace.seed()
+    }
+
+    /// The worker's compressor, for strings of payloads.
+    pub(crate) fn compressor(&mut self) -> &mut Compressor {
+        &mut self.worker.compressor
     }
 
     /// Memory of the worker, for entries that are built for an edit.

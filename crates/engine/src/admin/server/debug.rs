@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use rand_xoshiro::rand_core::Rng;
+use tidemill_rdb::encode::Compressor;
 use tidemill_rdb::payload::FRAME_BYTES;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::{parse_double, parse_integer};
@@ -164,7 +165,8 @@ fn stored_bytes(
     clock: ExpiryClock,
     entry: EntryRef<'_>,
 ) -> usize {
-    let payload = encode::payload(entry, shared.keyspace.seed(), &worker.settings, clock);
+    let (seed, mut compressor) = (shared.keyspace.seed(), Compressor::default());
+    let payload = encode::payload(entry, seed, &worker.settings, clock, &mut compressor);
     payload.map_or(0, |payload| payload.len().saturating_sub(FRAME_BYTES))
 }
 

@@ -126,11 +126,7 @@ pub(super) fn pfmerge(cx: &mut Cx<'_, '_>) -> Outcome {
     if is_dense {
         draft.make_dense()?;
     }
-    for (register, &value) in values.iter().enumerate() {
-        if value > 0 {
-            draft.raise(Trace { register, value }, sparse_bytes_max)?;
-        }
-    }
+    draft.raise_all(&values, sparse_bytes_max)?;
     draft.mark_outdated()?;
     put(cx, target, draft, ADDED)?;
     cx.reply.ok();

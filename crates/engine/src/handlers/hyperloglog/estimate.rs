@@ -22,8 +22,16 @@ impl Histogram {
 
     /// Histogram of one value per register.
     pub(super) fn of_values(values: &[u8]) -> Histogram {
+        debug_assert_eq!(values.len(), REGISTER_COUNT);
         let mut histogram = Histogram::new();
-        values.iter().for_each(|&value| histogram.add(value, 1));
+        for eight in values.as_chunks::<8>().0 {
+            // Of few elements most registers are zero.
+            if *eight == [0; 8] {
+                histogram.add(0, 8);
+            } else {
+                eight.iter().for_each(|&value| histogram.add(value, 1));
+            }
+        }
         histogram
     }
 

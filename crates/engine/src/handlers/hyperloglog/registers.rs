@@ -85,6 +85,37 @@ pub(super) fn with_dense_value(
     (first, new.to_le_bytes(), count)
 }
 
+/// Values of four dense registers of 3 bytes, each in a byte.
+fn spread(group: [u8; 3]) -> [u8; 4] {
+    const VALUE: u32 = REGISTER_MAX as u32;
+    let bits = u32::from_le_bytes([group[0], group[1], group[2], 0]);
+    let low = bits & VALUE | (bits << 2) & VALUE << 8;
+    (low | (bits << 4) & VALUE << 16 | (bits << 6) & VALUE << 24).to_le_bytes()
+}
+
+/// Raises values, one per register, to those of all dense registers.
+pub(super) fn raise_to_dense(values: &mut [u8], registers: &[u8]) {
+    // As many at once as a vector has bytes.
+    let (vectors, groups) = (values.as_chunks_mut::<16>().0, registers.as_chunks::<12>().0);
+    for (values, group) in vectors.iter_mut().zip(groups) {
+        let mut dense = [0; 16];
+        for (four, &group) in dense.as_chunks_mut().0.iter_mut().zip(group.as_chunks().0) {
+            *four = spread(group);
+        }
+        values.iter_mut().zip(dense).for_each(|(value, dense)| *value = dense.max(*value));
+    }
+}
+
+/// Sets all dense registers to values, one per register.
+pub(super) fn set_all_dense(registers: &mut [u8], values: &[u8]) {
+    for (group, four) in registers.as_chunks_mut::<3>().0.iter_mut().zip(values.as_chunks::<4>().0)
+    {
+        let bits =
+            four.iter().rev().fold(0, |bits, &value| bits << REGISTER_BITS | u32::from(value));
+        group.copy_from_slice(&bits.to_le_bytes()[..3]);
+    }
+}
+
 /// Sets a register among all dense ones.
 pub(super) fn set_dense(registers: &mut [u8], register: usize, value: u8) {
     let (first, bytes, count) = with_dense_value(register, value, |at| registers[at]);
@@ -108,5 +139,24 @@ mod tests {
         for (register, &value) in model.iter().enumerate() {
             assert_eq!(dense_value(register, |at| registers[at]), value);
         }
+    }
+
+    #[test]
+    fn all_registers_at_once_are_as_one_by_one() {
+        let mut random = fastrand::Rng::with_seed(6);
+        let random_values = |random: &mut fastrand::Rng| -> Vec<u8> {
+            (0..REGISTER_COUNT).map(|_| random.u8(..=REGISTER_MAX)).collect()
+        };
+        let (stored, mut values) = (random_values(&mut random), random_values(&mut random));
+        let (mut registers, mut at_once) = (vec![0; DENSE_BYTES], vec![0xff; DENSE_BYTES]);
+        for (register, &value) in stored.iter().enumerate() {
+            set_dense(&mut registers, register, value);
+        }
+        set_all_dense(&mut at_once, &stored);
+        assert!(at_once == registers);
+        let raised: Vec<u8> =
+            values.iter().zip(&stored).map(|(&value, &stored)| value.max(stored)).collect();
+        raise_to_dense(&mut values, &registers);
+        assert!(values == raised);
     }
 }

@@ -13,7 +13,7 @@ use tidemill_store::value::text::Chunk;
 use tidemill_store::{EntryRef, Kind, StringValue};
 
 use super::estimate::Histogram;
-use super::registers::{DENSE_BYTES, REGISTER_COUNT, Trace, dense_value, set_dense};
+use super::registers::{DENSE_BYTES, Trace, dense_value, raise_to_dense, set_all_dense, set_dense};
 use super::sparse::{self, Raising};
 use crate::error::CommandError;
 use crate::memory;
@@ -139,19 +139,17 @@ impl<'g> Sketch<'g> {
     pub(super) fn merge_into(&self, values: &mut [u8]) -> Result<(), CommandError> {
         let bytes = self.contiguous()?;
         let registers = &bytes[HEADER_BYTES..];
-        let raise = |values: &mut [u8], to: u8| {
-            values.iter_mut().for_each(|value| *value = to.max(*value));
-        };
         if self.encoding == Encoding::Dense {
-            for register in 0..REGISTER_COUNT {
-                let value = dense_value(register, |at| registers[at]);
-                raise(&mut values[register..=register], value);
-            }
+            raise_to_dense(values, registers);
             return Ok(());
         }
-        let visit =
-            |first: usize, run: sparse::Run| raise(&mut values[first..first + run.len], run.value);
-        if sparse::visit(registers, visit) { Ok(()) } else { Err(corrupt()) }
+        let is_whole = sparse::visit(registers, |first, run| {
+            if run.value > 0 {
+                let values = &mut values[first..first + run.len];
+                values.iter_mut().for_each(|value| *value = run.value.max(*value));
+            }
+        });
+        if is_whole { Ok(()) } else { Err(corrupt()) }
     }
 }
 
@@ -228,6 +226,29 @@ impl<'g> Draft<'g> {
             set_dense(registers, trace.register, trace.value);
         }
         Ok(is_raised)
+    }
+
+    /// Raises all registers to values, one per register, none of which is less than what its
+    /// register has; see [`raise`](Self::raise).
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    pub(super) fn raise_all(
+        &mut self,
+        values: &[u8],
+        sparse_bytes_max: u64,
+    ) -> Result<(), CommandError> {
+        for (register, &value) in values.iter().enumerate() {
+            if let Draft::Dense(bytes) = self {
+                set_all_dense(&mut bytes[HEADER_BYTES..], values);
+                break;
+            }
+            if value > 0 {
+                self.raise(Trace { register, value }, sparse_bytes_max)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the registers dense, if they are not.

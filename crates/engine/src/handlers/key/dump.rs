@@ -23,8 +23,10 @@ pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
 /// # Errors
 ///
 /// [`CommandError::NoMemory`], and the error of a type that has no payload.
-pub(super) fn payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, CommandError> {
-    let payload = encode::payload(entry, cx.seed(), cx.settings(), cx.clock());
+pub(super) fn payload(cx: &mut Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, CommandError> {
+    let mut compressor = std::mem::take(cx.compressor());
+    let payload = encode::payload(entry, cx.seed(), cx.settings(), cx.clock(), &mut compressor);
+    *cx.compressor() = compressor;
     payload.map_err(|error| match error {
         EncodeError::Unsupported(kind) => unsupported(kind),
         EncodeError::Output(_) => CommandError::NoMemory(entry.total_bytes() as u64),

@@ -1,9 +1,10 @@
 //! Intersections, unions and differences of several sets.
 
 use std::collections::HashSet;
+use std::iter::Peekable;
 
 use tidemill_resp::encode::Aggregate;
-use tidemill_store::value::set::{KeyedMember, Member, Set};
+use tidemill_store::value::set::{KeyedMember, Member, Members, Set};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use super::encoding::Thresholds;
@@ -95,15 +96,57 @@ fn by_length<'g>(sources: &[Option<Source<'g>>]) -> Result<Vec<Source<'g>>, Comm
     Ok(sorted)
 }
 
+fn is_before(one: Member<'_>, other: Member<'_>) -> bool {
+    matches!((one, other), (Member::Integer(one), Member::Integer(other)) if one < other)
+}
+
 /// The members that all sets have.
 fn common<'g>(
     sources: &[Option<Source<'g>>],
 ) -> Result<impl Iterator<Item = Member<'g>> + use<'g>, CommandError> {
     let mut sets = by_length(sources)?.into_iter();
     let shortest = sets.next().filter(|_| sources.iter().all(Option::is_some));
+    let walked_max = match shortest {
+        Some(shortest) if shortest.encoding == Encoding::Intset => {
+            shortest.set.len().saturating_mul(WALKED_PER_LOOKUP)
+        }
+        _ => 0,
+    };
+    let mut others = memory::collect(sets.map(|source| Other::of(source, walked_max)))?;
     let members = shortest.into_iter().flat_map(|shortest| shortest.set.iter());
-    Ok(members
-        .filter(move |&member| sets.as_slice().iter().all(|other| other.set.contains(member))))
+    Ok(members.filter(move |&member| others.iter_mut().all(|other| other.contains(member))))
+}
+
+/// Members that are walked over in the time of one lookup.
+const WALKED_PER_LOOKUP: u64 = 4;
+
+/// A set in which members of another one are looked for.
+enum Other<'g> {
+    Unordered(Set<'g>),
+    /// Integers that ascend, from the last one that was looked for: those asked for ascend, too.
+    Ascending(Peekable<Members<'g>>),
+}
+
+impl<'g> Other<'g> {
+    /// `walked_max`: length up to which integers are walked over; 0 if what is looked for does not
+    /// ascend.
+    fn of(source: Source<'g>, walked_max: u64) -> Other<'g> {
+        if source.encoding == Encoding::Intset && source.set.len() <= walked_max {
+            Other::Ascending(source.set.iter().peekable())
+        } else {
+            Other::Unordered(source.set)
+        }
+    }
+
+    fn contains(&mut self, member: Member<'g>) -> bool {
+        match self {
+            Other::Unordered(set) => set.contains(member),
+            Other::Ascending(members) => {
+                while members.next_if(|&next| is_before(next, member)).is_some() {}
+                members.peek() == Some(&member)
+            }
+        }
+    }
 }
 
 fn unite<'g>(

@@ -102,30 +102,34 @@ impl Reader {
         chunk: &[u8],
         mut sink: impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<Progress, ReadError<E>> {
-        if self.buffer.is_empty() {
-            let consumed = self.read(chunk, &mut sink)?;
-            if self.stage == Stage::Done {
-                return Ok(Progress::Done { behind: chunk.len() - consumed });
+        let mut rest = chunk;
+        // Bytes that were kept are completed by those that they lack and no more: all behind those
+        // is read in place, without a copy.
+        while !self.buffer.is_empty() {
+            let lacking = usize::try_from(self.missing).unwrap_or(usize::MAX);
+            let (added, behind) = rest.split_at(lacking.min(rest.len()));
+            self.keep(added)?;
+            self.missing -= added.len() as u64;
+            if self.missing > 0 {
+                return Ok(Progress::More);
             }
-            self.keep(&chunk[consumed..])?;
-            return Ok(Progress::More);
+            rest = behind;
+            let mut buffer = mem::take(&mut self.buffer);
+            let consumed = self.read(&buffer, &mut sink)?;
+            if self.stage == Stage::Done {
+                return Ok(Progress::Done { behind: buffer.len() - consumed + rest.len() });
+            }
+            buffer.drain(..consumed);
+            if buffer.is_empty() {
+                buffer.shrink_to(IDLE_BUFFER_BYTES_MAX);
+            }
+            self.buffer = buffer;
         }
-        self.keep(chunk)?;
-        self.missing = self.missing.saturating_sub(chunk.len() as u64);
-        if self.missing > 0 {
-            return Ok(Progress::More);
-        }
-        let mut buffer = mem::take(&mut self.buffer);
-        let consumed = self.read(&buffer, &mut sink)?;
-        let behind = buffer.len() - consumed;
+        let consumed = self.read(rest, &mut sink)?;
         if self.stage == Stage::Done {
-            return Ok(Progress::Done { behind });
+            return Ok(Progress::Done { behind: rest.len() - consumed });
         }
-        buffer.drain(..consumed);
-        if buffer.capacity() > IDLE_BUFFER_BYTES_MAX && behind < IDLE_BUFFER_BYTES_MAX / 2 {
-            buffer.shrink_to(IDLE_BUFFER_BYTES_MAX);
-        }
-        self.buffer = buffer;
+        self.keep(&rest[consumed..])?;
         Ok(Progress::More)
     }
 

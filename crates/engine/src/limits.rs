@@ -168,6 +168,16 @@ pub const RESULT_ATTEMPTS_MAX: u32 = 2;
 /// Members that are added to a new set one by one; more are sorted and built as a whole.
 pub const INSERTED_MEMBERS_MAX: usize = 512;
 
+/// Elements of a stored collection that are put into its tree together, at most: beyond them, what
+/// is kept of each for that would take more than the elements.
+pub const GATHERED_ELEMENTS_MAX: usize = 1 << 20;
+
+/// Bytes of such elements, at most.
+pub const GATHERED_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of elements of a stored list that are put into it together: some leaves.
+pub const GATHERED_LIST_BYTES_MAX: usize = 16 << 10;
+
 /// Different codes of error replies that are counted.
 pub const ERROR_CODES_MAX: usize = 128;
 

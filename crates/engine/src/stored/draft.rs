@@ -1,10 +1,15 @@
 //! Collections under construction from their stored form, element by element.
+//!
+//! Elements are gathered and put into their tree together, which writes each node once: those of a
+//! list leaf by leaf; those of other collections as a whole, because they have to be sorted, and
+//! beyond [`GATHERED_BYTES_MAX`] one by one, so that no large value is held twice.
 
 use tidemill_rdb::value::{Item, ValueEncoding};
-use tidemill_store::value::hash::Hash;
-use tidemill_store::value::list::List;
-use tidemill_store::value::set::Set;
-use tidemill_store::value::sorted_set::SortedSet;
+use tidemill_store::value::Repeated;
+use tidemill_store::value::hash::{Entry, GatheredFields, Hash};
+use tidemill_store::value::list::{GatheredElements, List};
+use tidemill_store::value::set::{GatheredMembers, Set};
+use tidemill_store::value::sorted_set::{self, GatheredScores, SortedSet};
 use tidemill_store::value::stream::Stream;
 use tidemill_store::{Collection, Encoding};
 
@@ -12,11 +17,17 @@ use crate::expiry_clock::ExpiryClock;
 use crate::handlers::key::stream_payload::Reading;
 use crate::handlers::list::restored_encoding;
 use crate::handlers::set::{Thresholds, member_of};
+use crate::limits::{GATHERED_BYTES_MAX, GATHERED_ELEMENTS_MAX, GATHERED_LIST_BYTES_MAX};
 use crate::settings::Settings;
 
 /// An element that occurs twice or is of another type, or a collection without any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadItem;
+
+/// True if elements that were gathered have to be put into their tree.
+fn is_enough(count: usize, bytes: usize) -> bool {
+    count >= GATHERED_ELEMENTS_MAX || bytes >= GATHERED_BYTES_MAX
+}
 
 /// Judgement of one collection while it is filled.
 pub(crate) trait Draft {
@@ -29,6 +40,18 @@ pub(crate) trait Draft {
         edit: &mut <Self::Value as Collection>::Edit<'_>,
         item: Item<'_>,
     ) -> Result<u64, BadItem>;
+
+    /// Puts the elements into the collection that wait; before [`Draft::encoding`].
+    ///
+    /// # Errors
+    ///
+    /// When one is there twice.
+    fn settle(
+        &mut self,
+        _edit: &mut <Self::Value as Collection>::Edit<'_>,
+    ) -> Result<(), Repeated> {
+        Ok(())
+    }
 
     /// Encoding of the whole.
     fn encoding(
@@ -43,6 +66,7 @@ pub(crate) struct ListDraft {
     /// False if it was stored in several nodes, or as Valkey keeps a quicklist.
     is_one_node: bool,
     listpack_size_max: i64,
+    gathered: GatheredElements,
 }
 
 impl ListDraft {
@@ -54,7 +78,8 @@ impl ListDraft {
         // A list that was one ziplist Valkey leaves a quicklist.
         let is_one_node =
             stored != ValueEncoding::ListZiplist && node_count.is_none_or(|count| count == 1);
-        ListDraft { is_one_node, listpack_size_max: settings.list_listpack_size_max }
+        let listpack_size_max = settings.list_listpack_size_max;
+        ListDraft { is_one_node, listpack_size_max, gathered: GatheredElements::default() }
     }
 }
 
@@ -67,8 +92,19 @@ impl Draft for ListDraft {
         item: Item<'_>,
     ) -> Result<u64, BadItem> {
         let Item::ListElement(element) = item else { return Err(BadItem) };
-        list.push_back(element);
+        self.gathered.push(element);
+        if self.gathered.bytes() >= GATHERED_LIST_BYTES_MAX {
+            list.append(&mut self.gathered, false);
+        }
         Ok(element.len() as u64)
+    }
+
+    fn settle(
+        &mut self,
+        list: &mut <List<'static> as Collection>::Edit<'_>,
+    ) -> Result<(), Repeated> {
+        list.append(&mut self.gathered, true);
+        Ok(())
     }
 
     fn encoding(
@@ -91,6 +127,8 @@ pub(crate) struct HashDraft {
     entries_max: u64,
     value_bytes_max: usize,
     clock: ExpiryClock,
+    /// None once there were too many.
+    gathered: Option<GatheredFields>,
 }
 
 impl HashDraft {
@@ -104,6 +142,7 @@ impl HashDraft {
             entries_max: settings.hash_listpack_entries_max,
             value_bytes_max: settings.hash_listpack_value_bytes_max,
             clock,
+            gathered: Some(GatheredFields::default()),
         }
     }
 
@@ -125,10 +164,24 @@ impl Draft for HashDraft {
         self.is_table |= !self.is_packed && field.len().max(value.len()) > self.value_bytes_max;
         let at_ms = expires_at_ms.and_then(|at_ms| self.clock.expiry_at(at_ms as i64));
         self.has_expiries |= at_ms.is_some();
-        match hash.set(field, value, at_ms) {
-            true => Ok((field.len() + value.len()) as u64),
-            false => Err(BadItem),
+        match &mut self.gathered {
+            Some(gathered) => {
+                gathered.push(Entry { field, value, expires_at_ms: at_ms });
+                if is_enough(gathered.len(), gathered.bytes()) {
+                    self.settle(hash).map_err(|_| BadItem)?;
+                }
+            }
+            None if hash.set(field, value, at_ms) => {}
+            None => return Err(BadItem),
         }
+        Ok((field.len() + value.len()) as u64)
+    }
+
+    fn settle(
+        &mut self,
+        hash: &mut <Hash<'static> as Collection>::Edit<'_>,
+    ) -> Result<(), Repeated> {
+        self.gathered.take().map_or(Ok(()), |gathered| hash.fill(&gathered))
     }
 
     fn encoding(
@@ -149,6 +202,8 @@ pub(crate) struct SetDraft {
     stored: ValueEncoding,
     thresholds: Thresholds,
     encoding: Encoding,
+    /// None once there were too many.
+    gathered: Option<GatheredMembers>,
 }
 
 impl SetDraft {
@@ -157,7 +212,7 @@ impl SetDraft {
     pub(crate) fn new(stored: ValueEncoding, count: Option<u64>, settings: &Settings) -> SetDraft {
         let thresholds = Thresholds::of(settings);
         let encoding = thresholds.for_restored(stored, count.unwrap_or(0));
-        SetDraft { stored, thresholds, encoding }
+        SetDraft { stored, thresholds, encoding, gathered: Some(GatheredMembers::default()) }
     }
 }
 
@@ -171,11 +226,27 @@ impl Draft for SetDraft {
     ) -> Result<u64, BadItem> {
         let Item::SetMember(text) = item else { return Err(BadItem) };
         let member = member_of(text);
+        if let Some(gathered) = &mut self.gathered {
+            gathered.push(member);
+            if is_enough(gathered.len(), gathered.bytes()) {
+                self.settle(set).map_err(|_| BadItem)?;
+            }
+            return Ok(text.len() as u64);
+        }
         let is_new = match self.stored {
             ValueEncoding::Set => self.thresholds.add(set, &mut self.encoding, member),
             _ => set.insert(member),
         };
         if is_new { Ok(text.len() as u64) } else { Err(BadItem) }
+    }
+
+    fn settle(&mut self, set: &mut <Set<'static> as Collection>::Edit<'_>) -> Result<(), Repeated> {
+        let Some(gathered) = self.gathered.take() else { return Ok(()) };
+        set.fill_with(&gathered)?;
+        if self.stored == ValueEncoding::Set {
+            self.encoding = self.thresholds.of_members(self.encoding, gathered.iter());
+        }
+        Ok(())
     }
 
     fn encoding(
@@ -198,6 +269,8 @@ pub(crate) struct SortedSetDraft {
     is_skip_list: bool,
     entries_max: u64,
     value_bytes_max: usize,
+    /// None once there were too many.
+    gathered: Option<GatheredScores>,
 }
 
 impl SortedSetDraft {
@@ -211,6 +284,7 @@ impl SortedSetDraft {
             is_skip_list: false,
             entries_max: settings.sorted_set_listpack_entries_max,
             value_bytes_max: settings.sorted_set_listpack_value_bytes_max,
+            gathered: Some(GatheredScores::default()),
         }
     }
 }
@@ -225,10 +299,24 @@ impl Draft for SortedSetDraft {
     ) -> Result<u64, BadItem> {
         let Item::SortedSetMember { member, score } = item else { return Err(BadItem) };
         self.is_skip_list |= !self.is_packed && member.len() > self.value_bytes_max;
-        match set.set(member, score) {
-            None => Ok(member.len() as u64),
-            Some(_) => Err(BadItem),
+        match &mut self.gathered {
+            Some(gathered) => {
+                gathered.push(sorted_set::Item { member, score });
+                if is_enough(gathered.len(), gathered.bytes()) {
+                    self.settle(set).map_err(|_| BadItem)?;
+                }
+            }
+            None if set.set(member, score).is_none() => {}
+            None => return Err(BadItem),
         }
+        Ok(member.len() as u64)
+    }
+
+    fn settle(
+        &mut self,
+        set: &mut <SortedSet<'static> as Collection>::Edit<'_>,
+    ) -> Result<(), Repeated> {
+        self.gathered.take().map_or(Ok(()), |gathered| set.fill_with(&gathered))
     }
 
     fn encoding(

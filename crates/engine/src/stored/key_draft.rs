@@ -77,6 +77,7 @@ impl<'h, D: Draft> Collected<'h, D> {
         section: Section<'_>,
         heap: &'h Heap,
     ) -> Result<(), DraftError> {
+        self.draft.settle(&mut self.edit).map_err(|_| DraftError::Malformed)?;
         let tree = TreeSpec {
             key: &spec.name,
             hash,

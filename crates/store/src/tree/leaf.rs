@@ -407,6 +407,40 @@ pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
     writer.finish()
 }
 
+/// Number of the first elements that one leaf can hold: one at least, unless there are none.
+pub(crate) fn fitting_count<'e>(special: u8, elements: impl Iterator<Item = &'e [u8]>) -> usize {
+    let (mut count, mut data_bytes, mut longest) = (0, 0, 0);
+    for element in elements {
+        data_bytes += element.len();
+        longest = longest.max(element.len());
+        let bytes = leaf_bytes(flags_for(special, longest), data_bytes, count + 1);
+        if count > 0 && bytes > NODE_BYTES_MAX {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
+/// New leaf of some elements in their order; none without elements. The caller has counted that
+/// they fit.
+pub(crate) fn of_elements<'e>(
+    arena: &mut Arena,
+    special: u8,
+    elements: impl Iterator<Item = &'e [u8]> + Clone,
+) -> Option<Link> {
+    let sizes = elements.clone().map(<[u8]>::len);
+    let (count, data_bytes, longest) = sizes.fold((0, 0, 0), |(count, sum, longest), bytes| {
+        (count + 1, sum + bytes, bytes.max(longest))
+    });
+    if count == 0 {
+        return None;
+    }
+    let mut writer = LeafWriter::new(arena, flags_for(special, longest), data_bytes, count);
+    elements.for_each(|element| writer.push(&[element]));
+    Some(writer.finish())
+}
+
 /// Merges two neighbours into one leaf, if one node can hold both.
 ///
 /// Both have lengths of their own, or the same stride.

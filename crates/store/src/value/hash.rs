@@ -12,15 +12,18 @@
 use smallvec::SmallVec;
 
 use super::collection::{Collection, TreeEdit};
+use super::gathered::Gathered;
 use super::kind::Kind;
-use super::named::{self, Elements, Named, NamedEdit, Place, key_of_bytes, same};
+use super::named::{self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, same};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
+use crate::tree::build::Builder;
 use crate::tree::check::check_tree;
 use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Expiries, Link, NEVER, Node, flags};
 use crate::tree::order::{Order, sums};
+use crate::tree::separator;
 use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of fields by hash.
@@ -96,6 +99,41 @@ pub struct Entry<'g> {
     /// Time when it expires, in ms since the Unix epoch; an expired field stays here until it is
     /// removed.
     pub expires_at_ms: Option<u64>,
+}
+
+/// Fields of a hash, in their order, to fill it with.
+#[derive(Clone, Debug, Default)]
+pub struct GatheredFields {
+    /// Elements as leaves have them.
+    elements: Gathered,
+    expires: bool,
+}
+
+impl GatheredFields {
+    /// Adds a field.
+    pub fn push(&mut self, entry: Entry<'_>) {
+        let Entry { field, value, expires_at_ms } = entry;
+        self.elements.push(&[&prefix(field, expires_at_ms), field, value]);
+        self.expires |= expires_at_ms.is_some();
+    }
+
+    /// Number of fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// True if there is no field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of all fields.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.elements.bytes()
+    }
 }
 
 /// Result of [`Hash::get`].
@@ -337,6 +375,35 @@ impl<'h> HashEdit<'h> {
     /// An existing field keeps its place in the order, a new one goes to the end.
     pub fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
         self.place(field).set(value, expires_at_ms)
+    }
+
+    /// Fills an empty hash, each node of which is written once.
+    ///
+    /// # Errors
+    ///
+    /// When a field is there twice; the hash stays empty.
+    pub fn fill(&mut self, fields: &GatheredFields) -> Result<(), Repeated> {
+        let GatheredFields { elements, expires } = fields;
+        let special = named::with_table(if *expires { flags::EXPIRES } else { 0 });
+        let name = |index| decode(elements.get(index)).field;
+        let seed = self.tree.seed();
+        let key_of = |field: &[u8]| key_of_bytes(seed, field);
+        if leaf::fitting_count(special, elements.iter()) == elements.len() {
+            named::check_distinct(elements.len(), name, key_of)?;
+            // One leaf keeps the order.
+            self.tree.build(|arena| leaf::of_elements(arena, special, elements.iter()));
+            return Ok(());
+        }
+        let keyed = named::keyed(elements.len(), name, key_of)?;
+        self.tree.build(|arena| {
+            let mut builder = Builder::<Fields>::by_numbers(special);
+            for (key, index) in keyed {
+                let place = separator::Place { key, tie: &[] };
+                builder.push(arena, place, &[elements.get(index)]);
+            }
+            builder.finish(arena)
+        });
+        Ok(())
     }
 
     /// Sets or clears the expiry of a field, leaving its value. False if the field is not there.

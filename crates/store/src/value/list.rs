@@ -19,6 +19,7 @@ use crate::member::Section;
 use smallvec::SmallVec;
 
 use super::collection::{Collection, TreeEdit};
+use super::gathered::Gathered;
 use super::kind::Kind;
 use crate::hash::Seed;
 use crate::heap::Heap;
@@ -204,6 +205,25 @@ enum Part {
     Last,
 }
 
+/// Elements that wait to be added to a list together.
+#[derive(Clone, Debug, Default)]
+pub struct GatheredElements {
+    elements: Gathered,
+}
+
+impl GatheredElements {
+    /// Adds an element.
+    pub fn push(&mut self, element: &[u8]) {
+        self.elements.push(&[element]);
+    }
+
+    /// Bytes of all elements.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.elements.bytes()
+    }
+}
+
 /// Next version of a list, under construction.
 ///
 /// Between calls: `last` is there unless the list is empty, and `first` is there if `middle` is.
@@ -316,6 +336,35 @@ impl<'h> ListEdit<'h> {
     /// Adds an element at the back.
     pub fn push_back(&mut self, element: &[u8]) {
         self.splice(Part::Last, self.part_len(Part::Last), 0, Some(element));
+    }
+
+    /// Adds elements at the back in full leaves, each of which is written once, and takes them out
+    /// of those that wait: all, or all but those of a leaf that more may join.
+    pub fn append(&mut self, waiting: &mut GatheredElements, all: bool) {
+        self.settle();
+        let mut done = 0;
+        while done < waiting.elements.len() {
+            let rest = waiting.elements.iter_from(done);
+            let count = leaf::fitting_count(flags::LENGTHS, rest.clone());
+            if !all && done + count == waiting.elements.len() {
+                break;
+            }
+            let elements = rest.take(count);
+            let leaf = leaf::of_elements(&mut self.arena, flags::LENGTHS, elements);
+            self.add_last(leaf.expect("as many as fit"));
+            done += count;
+        }
+        waiting.elements.drop_first(done);
+    }
+
+    /// Adds a leaf behind the last one.
+    fn add_last(&mut self, leaf: Link) {
+        (self.changed, self.bytes) = (true, None);
+        match self.last.replace(child(leaf)) {
+            None => {}
+            Some(last) if self.first.is_none() => self.first = Some(last),
+            Some(last) => self.attach(End::Back, last.link),
+        }
     }
 
     /// Removes the first element; its bytes can be read before, or from the old version. False if

@@ -27,6 +27,7 @@
 
 mod collection;
 mod encoding;
+mod gathered;
 pub mod hash;
 mod kind;
 pub mod list;
@@ -39,4 +40,5 @@ pub mod text;
 pub use self::collection::{Collection, TreeEdit};
 pub use self::encoding::Encoding;
 pub use self::kind::Kind;
+pub use self::named::Repeated;
 pub use crate::tree::{Built, Root};

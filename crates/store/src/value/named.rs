@@ -68,6 +68,53 @@ pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
+/// Name that is there twice: index of its second occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeated(pub usize);
+
+/// Names up to whose number comparing each with each takes less time than sorting their keys.
+const COMPARED_MAX: usize = 16;
+
+/// Keys of some names, each with the index of its name, in ascending order.
+///
+/// # Errors
+///
+/// The first name that is there again.
+pub(super) fn keyed<N: PartialEq>(
+    count: usize,
+    name: impl Fn(usize) -> N,
+    key_of: impl Fn(N) -> u64,
+) -> Result<Vec<(u64, usize)>, Repeated> {
+    let mut keyed: Vec<(u64, usize)> =
+        (0..count).map(|index| (key_of(name(index)), index)).collect();
+    keyed.sort_unstable();
+    let again = |(at, &(key, index)): (usize, &(u64, usize))| {
+        let mut equal = keyed[at + 1..].iter().take_while(|&&(next, _)| next == key);
+        equal.find(|&&(_, other)| name(index) == name(other)).map(|&(_, other)| other)
+    };
+    match keyed.iter().enumerate().filter_map(again).min() {
+        Some(index) => Err(Repeated(index)),
+        None => Ok(keyed),
+    }
+}
+
+/// Looks whether each of some names is there once.
+///
+/// # Errors
+///
+/// As [`keyed`].
+pub(super) fn check_distinct<N: PartialEq>(
+    count: usize,
+    name: impl Fn(usize) -> N,
+    key_of: impl Fn(N) -> u64,
+) -> Result<(), Repeated> {
+    if count > COMPARED_MAX {
+        return keyed(count, name, key_of).map(drop);
+    }
+    let is_again = |&index: &usize| (0..index).any(|before| name(before) == name(index));
+    (0..count).find(is_again).map_or(Ok(()), |index| Err(Repeated(index)))
+}
+
 /// Element of a name.
 #[inline]
 pub(super) fn element_of<'g, N: Named>(

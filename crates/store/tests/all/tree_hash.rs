@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::tree_common::{Random, free_retired, section};
 use tidemill_store::hash::Seed;
-use tidemill_store::value::hash::{Hash, HashEdit};
+use tidemill_store::value::Repeated;
+use tidemill_store::value::hash::{Entry, GatheredFields, Hash, HashEdit};
 use tidemill_store::{Heap, Root};
 
 type Values = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
@@ -160,6 +161,48 @@ fn a_hash_equals_a_map_after_any_edits() {
             tested.check();
         }
     }
+}
+
+#[test]
+fn a_filled_hash_equals_its_fields_and_can_be_changed() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut tested = Tested::new(seed);
+        let count = [1, 2, 17, 50, 400, 3000, 30_000][random.below(7)];
+        let expiring_share = [0, 0, 50, 100][random.below(4)];
+        let mut values = Values::new();
+        for _ in 0..count {
+            let expires = random.below(100) < expiring_share;
+            let expiry = expires.then(|| random.below(1000) as u64);
+            values.insert(field(&mut random, 50_000), (random.element(), expiry));
+        }
+        let mut fields: Vec<_> = values.iter().collect();
+        (1..fields.len()).for_each(|index| fields.swap(index, random.below(index + 1)));
+        let mut gathered = GatheredFields::default();
+        fields.iter().for_each(|(field, value)| gathered.push(entry_of(field, value)));
+        tested.edit(|edit, model| {
+            let mut twice = gathered.clone();
+            let (field, value) = fields[random.below(fields.len())];
+            twice.push(entry_of(field, value));
+            assert_eq!(edit.fill(&twice), Err(Repeated(fields.len())));
+            edit.fill(&gathered).expect("each field is there once");
+            model.extend(values.iter().map(|(field, value)| (field.clone(), value.clone())));
+        });
+        tested.check();
+        tested.check_reads(&mut random);
+        for _ in 0..30 {
+            tested.edit(|edit, values| {
+                for _ in 0..20 {
+                    random_change(edit, values, &mut random, 50_000, 4);
+                }
+            });
+            tested.check();
+        }
+    }
+}
+
+fn entry_of<'e>(field: &'e Vec<u8>, (value, expiry): &'e (Vec<u8>, Option<u64>)) -> Entry<'e> {
+    Entry { field, value, expires_at_ms: *expiry }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::tree_common::{Random, free_retired, section};
-use tidemill_store::value::list::{List, ListEdit};
+use tidemill_store::value::list::{GatheredElements, List, ListEdit};
 use tidemill_store::{Heap, Root};
 
 struct Tested {
@@ -209,6 +209,41 @@ fn pushing_at_either_end_fills_nodes() {
         tested.list().expect("it is not empty").check();
         let fill = fill_percent(&tested);
         assert!(fill > 90, "{pushes_per_edit} pushes per edit, front: {front}: {fill} %");
+    }
+}
+
+#[test]
+fn a_list_that_got_elements_together_equals_a_vector_and_can_be_changed() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut tested = Tested::new();
+        let before = [0, 0, 1, 300][random.below(4)];
+        let count = [0, 1, 2, 50, 400, 3000, 20_000][random.below(7)];
+        tested.edit(|list, model| {
+            let mut waiting = GatheredElements::default();
+            for number in 0..before + count {
+                let element = random.element();
+                if number < before {
+                    list.push_back(&element);
+                } else {
+                    waiting.push(&element);
+                }
+                if random.below(100) == 0 {
+                    list.append(&mut waiting, false);
+                }
+                model.push_back(element);
+            }
+            list.append(&mut waiting, true);
+            assert_eq!(waiting.bytes(), 0);
+        });
+        tested.check_reads(&mut random);
+        for _ in 0..30 {
+            tested.edit(|list, model| {
+                for _ in 0..10 {
+                    random_change(list, model, &mut random, 4);
+                }
+            });
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::tree_common::{Random, free_retired, section};
 use tidemill_store::hash::Seed;
-use tidemill_store::value::set::{KeyedMember, Member, Set, SetEdit};
+use tidemill_store::value::Repeated;
+use tidemill_store::value::set::{GatheredMembers, KeyedMember, Member, Set, SetEdit};
 use tidemill_store::{Heap, Root};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -331,8 +332,19 @@ fn a_filled_set_equals_its_members_and_can_be_changed() {
         };
         let mut all = keyed(&tested.seed);
         KeyedMember::sort(&mut all);
+        let mut gathered = GatheredMembers::default();
+        let mut shuffled: Vec<_> = members.iter().collect();
+        (1..shuffled.len()).for_each(|index| shuffled.swap(index, random.below(index + 1)));
+        shuffled.iter().for_each(|member| gathered.push(member.member()));
         tested.edit(|edit, model| {
-            edit.fill(&all);
+            if seed % 2 == 0 {
+                edit.fill(&all);
+            } else {
+                let mut twice = gathered.clone();
+                twice.push(shuffled[random.below(shuffled.len())].member());
+                assert_eq!(edit.fill_with(&twice), Err(Repeated(shuffled.len())));
+                edit.fill_with(&gathered).expect("each member is there once");
+            }
             model.extend(members.iter().cloned());
         });
         tested.check();

@@ -8,6 +8,7 @@ use tidemill_rdb::payload::Payload;
 use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::Encoding;
+use tidemill_store::value::Repeated;
 use tidemill_store::value::stream::Stream;
 
 use super::damage::{Damage, Refusal, part_name};
@@ -27,6 +28,9 @@ const EVENT: Event = Event::new(EventClass::GENERIC, "restore");
 
 /// Types that Valkey and Redis number differently, under a version that only Redis writes.
 const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
+
+/// Fault of a payload whose collection has an element again.
+const TWICE: &str = "an element occurs twice";
 
 /// The error of a payload that cannot be read.
 const BAD_DATA: CommandError =
@@ -273,7 +277,11 @@ fn put_collection<D: Draft>(
     let is_put = cx.edit(key).replace_as::<D::Value, _>(EVENT, |edit| {
         decode(room, (payload, stored), |item| {
             let taken = draft.take(edit, item);
-            taken.map_err(|BadItem| Refusal::damaged("an element occurs twice"))
+            taken.map_err(|BadItem| Refusal::damaged(TWICE))
+        })?;
+        let settled = draft.settle(edit);
+        settled.map_err(|Repeated(index)| {
+            Refusal::damaged(TWICE).at(index as u64 + 1, part_name(stored))
         })?;
         let encoding = draft
             .encoding(edit)

@@ -85,7 +85,7 @@ impl Thresholds {
 
     /// Encoding of a set to which members, all different, are added one by one, beginning with an
     /// empty set of encoding `from`.
-    pub(super) fn of_members<'m>(
+    pub(crate) fn of_members<'m>(
         &self,
         from: Encoding,
         members: impl IntoIterator<Item = Member<'m>>,

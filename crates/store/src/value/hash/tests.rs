@@ -40,6 +40,29 @@ fn fields_with_equal_hashes_share_a_leaf_of_any_size() {
     KEY_MASK.set(u64::MAX);
 }
 
+#[test]
+fn a_filled_hash_tells_fields_with_equal_hashes_apart() {
+    for mask in [0, 1, 7] {
+        KEY_MASK.set(mask);
+        let (heap, seed) = (Heap::new(), Seed::new(1, 2));
+        let fields: Vec<_> =
+            (0..400).map(|number| format!("field-{number}").into_bytes()).collect();
+        let mut gathered = GatheredFields::default();
+        let entry = |field| Entry { field, value: b"value", expires_at_ms: None };
+        fields.iter().for_each(|field| gathered.push(entry(field)));
+        let mut edit = HashEdit::create(&seed, &heap);
+        let mut twice = gathered.clone();
+        twice.push(entry(&fields[7]));
+        twice.push(entry(&fields[3]));
+        assert_eq!(edit.fill(&twice), Err(Repeated(400)));
+        edit.fill(&gathered).expect("each field is there once");
+        let model = fields.into_iter().map(|field| (field, b"value".to_vec())).collect();
+        let built = edit.finish();
+        check(built.root(), &seed, &model);
+    }
+    KEY_MASK.set(u64::MAX);
+}
+
 fn check(root: Option<Root>, seed: &Seed, model: &HashMap<Vec<u8>, Vec<u8>>) {
     let Some(root) = root else { return assert!(model.is_empty()) };
     // SAFETY: nothing is freed while the view is in use.

@@ -1,17 +1,18 @@
 //! Changing sets.
 
 use super::form::{self, stride_of};
-use super::member::{Encoded, KeyedMember, Member};
+use super::member::{Encoded, GatheredMembers, KeyedMember, Member, decode};
 use super::order::{Members, special};
 use super::view::Set;
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::tree::build::Builder;
+use crate::tree::leaf;
 use crate::tree::node::{Stride, flags};
 use crate::tree::separator::Place;
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
-use crate::value::named::{self, NamedEdit, with_table};
+use crate::value::named::{self, NamedEdit, Repeated, with_table};
 
 /// Next version of a set, under construction.
 #[derive(Debug)]
@@ -122,6 +123,36 @@ impl<'h> SetEdit<'h> {
             }
             builder.finish(arena)
         });
+    }
+
+    /// As [`SetEdit::fill`], with members in any order, which one leaf of strings keeps.
+    ///
+    /// # Errors
+    ///
+    /// When a member is there twice; the set stays empty.
+    pub fn fill_with(&mut self, members: &GatheredMembers) -> Result<(), Repeated> {
+        let seed = self.tree.seed();
+        let key_of = |member: Member<'_>| member.key(seed);
+        let (count, member) = (members.len(), |index| decode(members.elements.get(index)));
+        let special = with_table(flags::UNSORTED | flags::STRINGS);
+        let strings = members.elements.iter().map(|element| &element[1..]);
+        if leaf::fitting_count(special, strings.clone()) == count {
+            named::check_distinct(count, member, key_of)?;
+            if members.has_integers {
+                members.iter().for_each(|member| assert!(self.insert(member)));
+            } else {
+                self.tree.build(|arena| leaf::of_elements(arena, special, strings));
+            }
+            return Ok(());
+        }
+        let keyed = named::keyed(count, member, key_of)?.into_iter();
+        let mut keyed: Vec<_> =
+            keyed.map(|(key, index)| KeyedMember { key, member: member(index) }).collect();
+        if members.has_integers {
+            KeyedMember::sort(&mut keyed);
+        }
+        self.fill(&keyed);
+        Ok(())
     }
 
     /// Removes a member. False if it is not there.

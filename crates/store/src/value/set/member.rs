@@ -1,6 +1,7 @@
 //! Members and their form in a leaf.
 
 use crate::hash::Seed;
+use crate::value::gathered::Gathered;
 use crate::value::named::{key_of_bytes, same};
 
 /// Member of a set.
@@ -39,6 +40,45 @@ impl<'a> KeyedMember<'a> {
             Member::Integer(value) => (self.key, value),
             Member::String(_) => (self.key, 0),
         }
+    }
+}
+
+/// Members of a set, in their order, to fill it with.
+#[derive(Clone, Debug, Default)]
+pub struct GatheredMembers {
+    /// Members with tags.
+    pub(super) elements: Gathered,
+    pub(super) has_integers: bool,
+}
+
+impl GatheredMembers {
+    /// Adds a member.
+    pub fn push(&mut self, member: Member<'_>) {
+        self.elements.push(&Encoded::of(member).parts());
+        self.has_integers |= matches!(member, Member::Integer(_));
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// True if there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of all members.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.elements.bytes()
+    }
+
+    /// The members.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Member<'_>> + Clone {
+        self.elements.iter().map(decode)
     }
 }
 

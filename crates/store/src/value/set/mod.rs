@@ -24,7 +24,7 @@ mod order;
 mod view;
 
 pub use self::edit::SetEdit;
-pub use self::member::{KeyedMember, Member};
+pub use self::member::{GatheredMembers, KeyedMember, Member};
 pub use self::view::{Members, Set};
 
 #[cfg(test)]

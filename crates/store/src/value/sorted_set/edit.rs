@@ -8,12 +8,15 @@ use crate::tree::arena::Arena;
 use crate::tree::build::Builder;
 use crate::tree::composite;
 use crate::tree::cut::cut;
+use crate::tree::limits::NODE_BYTES_MAX;
 use crate::tree::node::{Child, Expiries, Link, Totals};
 use crate::tree::order::sums;
 use crate::tree::separator::Place;
 use crate::tree::sorted::{self, FoundElement};
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
+use crate::value::gathered::Gathered;
+use crate::value::named::{self, Repeated};
 
 use super::index::{self, Hashes, Hint};
 use super::score;
@@ -177,6 +180,45 @@ impl<'h> SortedSetEdit<'h> {
         self.add_index_if_long();
     }
 
+    /// As [`SortedSetEdit::fill`], with members of which one may be there twice.
+    ///
+    /// # Errors
+    ///
+    /// When a member is there twice; the sorted set stays empty.
+    pub fn fill_with(&mut self, members: &GatheredScores) -> Result<(), Repeated> {
+        debug_assert!(self.is_empty());
+        let elements = &members.elements;
+        let item = |index| score::decode(elements.get(index));
+        let (count, name) = (elements.len(), |index| item(index).1);
+        let hash_of = |member: &[u8]| u64::from(index::hash_of(self.seed, member));
+        // Hashes are of use where there will be an index.
+        let hashed = match elements.bytes() <= NODE_BYTES_MAX {
+            true => named::check_distinct(count, name, hash_of).map(|()| Vec::new())?,
+            false => named::keyed(count, name, hash_of)?,
+        };
+        let mut order: Vec<(u64, usize)> =
+            (0..count).map(|index| (score::sortable(item(index).0), index)).collect();
+        order.sort_unstable_by(|left, right| {
+            let by_score = left.0.cmp(&right.0);
+            by_score.then_with(|| item(left.1).1.cmp(item(right.1).1))
+        });
+        let mut builder = Builder::<Scores>::new(0);
+        for &(key, index) in &order {
+            let place = Place { key, tie: item(index).1 };
+            builder.push(&mut self.arena, place, &[elements.get(index)]);
+        }
+        self.scores = builder.finish(&mut self.arena);
+        self.changed = true;
+        if hashed.is_empty() {
+            self.add_index_if_long();
+        } else if self.scores.is_some_and(is_long) {
+            let hint = |(hash, index)| Hint { hash: hash as u32, score: item(index).0 };
+            let mut hints: Vec<Hint> = hashed.into_iter().map(hint).collect();
+            self.index = index::build(&mut self.arena, &mut hints);
+        }
+        Ok(())
+    }
+
     /// Ends the edit.
     pub fn finish(mut self) -> Built<'h> {
         if !self.changed {
@@ -292,6 +334,38 @@ impl<'h> SortedSetEdit<'h> {
         if let Some(index) = self.index.take() {
             self.arena.discard_tree(index);
         }
+    }
+}
+
+/// Members of a sorted set with their scores, to fill it with.
+#[derive(Clone, Debug, Default)]
+pub struct GatheredScores {
+    /// Elements of the score tree.
+    elements: Gathered,
+}
+
+impl GatheredScores {
+    /// Adds a member.
+    pub fn push(&mut self, item: Item<'_>) {
+        self.elements.push(&[&score::encode(item.score), item.member]);
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// True if there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of all members.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.elements.bytes()
     }
 }
 

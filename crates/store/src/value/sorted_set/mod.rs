@@ -25,5 +25,5 @@ mod score;
 mod tests;
 mod view;
 
-pub use self::edit::{SortedSetEdit, sort};
+pub use self::edit::{GatheredScores, SortedSetEdit, sort};
 pub use self::view::{Item, Items, ItemsBack, SortedSet};

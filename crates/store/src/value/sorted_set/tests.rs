@@ -10,6 +10,7 @@ use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
 use crate::tree::Root;
+use crate::value::Repeated;
 
 thread_local! {
     /// Bits of a member's hash that take part.
@@ -229,8 +230,19 @@ fn fill_anew(model: &mut Model, random: &mut Random, spread: usize) {
         for _ in 0..random.below(1500) {
             members.insert(member(random, spread), score(random));
         }
-        let items = members.iter().map(|(member, &score)| Item { member, score });
-        edit.fill(&mut items.collect::<Vec<_>>());
+        let mut items: Vec<_> =
+            members.iter().map(|(member, &score)| Item { member, score }).collect();
+        if random.below(2) == 0 {
+            return edit.fill(&mut items);
+        }
+        let mut gathered = GatheredScores::default();
+        items.iter().for_each(|&item| gathered.push(item));
+        if !items.is_empty() {
+            let (again, mut twice) = (items[random.below(items.len())], gathered.clone());
+            twice.push(Item { score: score(random), ..again });
+            assert_eq!(edit.fill_with(&twice), Err(Repeated(items.len())));
+        }
+        edit.fill_with(&gathered).expect("each member is there once");
     });
 }
 

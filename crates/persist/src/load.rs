@@ -136,11 +136,8 @@ impl fmt::Display for LoadError {
             ),
             LoadFault::Key { name, database, before_offset, error } => {
                 let why = match error {
-                    DraftError::Unsupported(kind) => {
-                        format!("is of type {}, which is not supported yet", kind.name())
-                    }
-                    DraftError::Malformed => "has an element twice".into(),
-                    DraftError::Duplicate => "is there twice".into(),
+                    DraftError::Malformed => "has an element twice",
+                    DraftError::Duplicate => "is there twice",
                 };
                 let name = name.escape_ascii();
                 write!(

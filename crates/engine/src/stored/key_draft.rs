@@ -18,12 +18,10 @@ use crate::slots::registry::SlotRegistry;
 use crate::use_stamp::UseStamp;
 
 /// Attributes of a key in a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
     /// Its database.
     pub database: usize,
-    /// Its name.
-    pub name: Vec<u8>,
     /// Its slot and hash.
     pub key_hash: KeyHash,
     /// Encoding of its value.
@@ -36,11 +34,23 @@ pub struct KeySpec {
     pub frequency: Option<u8>,
 }
 
+impl KeySpec {
+    /// The recency field of its entry.
+    fn recency(&self, settings: &Settings, clock: ExpiryClock) -> u32 {
+        let now_s = clock.now_ms() / 1000;
+        // Attributes that another policy noted are passed over, as in Valkey.
+        let stamp = match self.frequency {
+            Some(frequency) if settings.counts_uses() => UseStamp::with_frequency(now_s, frequency),
+            _ if settings.counts_uses() => UseStamp::new(now_s),
+            _ => UseStamp::new(now_s.saturating_sub(self.idle_s)),
+        };
+        stamp.field()
+    }
+}
+
 /// Reason why a key cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftError {
-    /// Values of its type are not stored yet.
-    Unsupported(Kind),
     /// An element of its value occurs twice.
     Malformed,
     /// A key of this name is there.
@@ -51,6 +61,17 @@ impl From<BadItem> for DraftError {
     fn from(_: BadItem) -> DraftError {
         DraftError::Malformed
     }
+}
+
+/// Key that was not put.
+#[derive(Debug)]
+pub struct RefusedKey {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its database.
+    pub database: usize,
+    /// Reason.
+    pub error: DraftError,
 }
 
 /// A collection and its judgement.
@@ -71,16 +92,15 @@ impl<'h, D: Draft> Collected<'h, D> {
 
     fn put(
         mut self,
-        (spec, recency): (&KeySpec, u32),
-        hash: u64,
+        (spec, name, recency): (&KeySpec, &[u8], u32),
         lock: &mut SlotLock<'_, SlotRegistry>,
         section: Section<'_>,
         heap: &'h Heap,
     ) -> Result<(), DraftError> {
         self.draft.settle(&mut self.edit).map_err(|_| DraftError::Malformed)?;
         let tree = TreeSpec {
-            key: &spec.name,
-            hash,
+            key: name,
+            hash: spec.key_hash.hash,
             encoding: self.draft.encoding(&mut self.edit)?,
             expires_at_ms: spec.expires_at_ms,
             recency,
@@ -92,7 +112,6 @@ impl<'h, D: Draft> Collected<'h, D> {
 }
 
 enum Value<'h> {
-    String(Option<OwnedEntry>),
     List(Collected<'h, ListDraft>),
     Hash(Collected<'h, HashDraft>),
     Set(Collected<'h, SetDraft>),
@@ -100,39 +119,34 @@ enum Value<'h> {
     Stream(Collected<'h, StreamDraft>),
 }
 
-/// Key whose value arrives element by element. Dropped before [`KeyDraft::put`], it leaves the
-/// bytes of a string counted as live: loading that failed goes no further.
-pub struct KeyDraft<'h> {
+/// Collection under a key, whose elements arrive one by one.
+pub struct CollectionDraft<'h> {
     spec: KeySpec,
+    name: Vec<u8>,
     recency: u32,
     value: Value<'h>,
-    shared: &'h Shared,
-    heap: &'h Heap,
     is_empty: bool,
 }
 
-impl fmt::Debug for KeyDraft<'_> {
+impl fmt::Debug for CollectionDraft<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("KeyDraft").field("spec", &self.spec).finish_non_exhaustive()
+        formatter.debug_struct("CollectionDraft").field("spec", &self.spec).finish_non_exhaustive()
     }
 }
 
-impl<'h> KeyDraft<'h> {
-    /// Key without elements yet.
-    ///
-    /// # Errors
-    ///
-    /// [`DraftError::Unsupported`].
+impl<'h> CollectionDraft<'h> {
+    /// Key without elements yet; none for a string.
+    #[must_use]
     pub fn new(
         spec: KeySpec,
+        name: Vec<u8>,
         settings: &Settings,
         clock: ExpiryClock,
-        shared: &'h Shared,
-        heap: &'h Heap,
-    ) -> Result<KeyDraft<'h>, DraftError> {
+        (shared, heap): (&'h Shared, &'h Heap),
+    ) -> Option<Box<CollectionDraft<'h>>> {
         let stored = spec.stored;
         let value = match stored.value_type() {
-            ValueType::String => Value::String(None),
+            ValueType::String => return None,
             ValueType::List => {
                 let draft = ListDraft::new(stored, None, settings);
                 Value::List(Collected::new(draft, shared, heap))
@@ -153,32 +167,20 @@ impl<'h> KeyDraft<'h> {
                 Value::Stream(Collected::new(StreamDraft::new(stored), shared, heap))
             }
         };
-        let now_s = clock.now_ms() / 1000;
-        // Attributes that another policy noted are passed over, as in Valkey.
-        let stamp = match spec.frequency {
-            Some(frequency) if settings.counts_uses() => UseStamp::with_frequency(now_s, frequency),
-            _ if settings.counts_uses() => UseStamp::new(now_s),
-            _ => UseStamp::new(now_s.saturating_sub(spec.idle_s)),
-        };
-        Ok(KeyDraft { spec, recency: stamp.field(), value, shared, heap, is_empty: true })
+        let recency = spec.recency(settings, clock);
+        Some(Box::new(CollectionDraft { spec, name, recency, value, is_empty: true }))
     }
 
-    /// Name and attributes.
+    /// The key.
     #[must_use]
-    pub fn spec(&self) -> &KeySpec {
-        &self.spec
+    pub fn name(&self) -> &[u8] {
+        &self.name
     }
 
     /// Its database.
     #[must_use]
     pub fn database(&self) -> usize {
         self.spec.database
-    }
-
-    /// Its slot and hash.
-    #[must_use]
-    pub fn key_hash(&self) -> KeyHash {
-        self.spec.key_hash
     }
 
     /// True if no element has come: the key is not put then.
@@ -195,19 +197,6 @@ impl<'h> KeyDraft<'h> {
     pub fn take(&mut self, item: Item<'_>) -> Result<(), DraftError> {
         self.is_empty = false;
         match &mut self.value {
-            Value::String(entry) => {
-                let Item::String(text) = item else { return Err(DraftError::Malformed) };
-                let spec = EntrySpec {
-                    key: &self.spec.name,
-                    kind: Kind::String,
-                    encoding: encoding_of(&self.spec.name, text, false),
-                    expires_at_ms: self.spec.expires_at_ms,
-                    recency: self.recency,
-                    value: NewValue::String(text),
-                };
-                *entry = Some(OwnedEntry::new(spec, self.heap));
-                Ok(())
-            }
             Value::List(list) => list.take(item),
             Value::Hash(hash) => hash.take(item),
             Value::Set(set) => set.take(item),
@@ -216,50 +205,132 @@ impl<'h> KeyDraft<'h> {
         }
     }
 
+    fn put(
+        self,
+        shared: &Shared,
+        lock: &mut SlotLock<'_, SlotRegistry>,
+        section: Section<'_>,
+        heap: &'h Heap,
+    ) -> Result<(), RefusedKey> {
+        let CollectionDraft { spec, name, recency, value, .. } = self;
+        let place = (&spec, &name[..], recency);
+        let put = match value {
+            Value::List(list) => list.put(place, lock, section, heap),
+            Value::Hash(hash) => {
+                if hash.draft.has_expiries() {
+                    shared.note_expiring_field();
+                }
+                hash.put(place, lock, section, heap)
+            }
+            Value::Set(set) => set.put(place, lock, section, heap),
+            Value::SortedSet(set) => set.put(place, lock, section, heap),
+            Value::Stream(stream) => stream.put(place, lock, section, heap),
+        };
+        put.map_err(|error| RefusedKey { name, database: spec.database, error })
+    }
+}
+
+#[derive(Debug)]
+enum WholeValue<'h> {
+    String(OwnedEntry),
+    Collection(Box<CollectionDraft<'h>>),
+}
+
+/// Key with its whole value, to be put into the keyspace. Small, for it waits beside others.
+/// Dropped before [`KeyDraft::put`], it leaves the bytes of a string counted as live: loading that
+/// failed goes no further.
+#[derive(Debug)]
+pub struct KeyDraft<'h> {
+    database: usize,
+    key_hash: KeyHash,
+    value: WholeValue<'h>,
+}
+
+impl<'h> From<Box<CollectionDraft<'h>>> for KeyDraft<'h> {
+    fn from(draft: Box<CollectionDraft<'h>>) -> KeyDraft<'h> {
+        let KeySpec { database, key_hash, .. } = draft.spec;
+        KeyDraft { database, key_hash, value: WholeValue::Collection(draft) }
+    }
+}
+
+impl<'h> KeyDraft<'h> {
+    /// String under a key.
+    #[must_use]
+    pub fn string(
+        spec: KeySpec,
+        name: &[u8],
+        text: &[u8],
+        settings: &Settings,
+        clock: ExpiryClock,
+        heap: &Heap,
+    ) -> KeyDraft<'h> {
+        let entry = EntrySpec {
+            key: name,
+            kind: Kind::String,
+            encoding: encoding_of(name, text, false),
+            expires_at_ms: spec.expires_at_ms,
+            recency: spec.recency(settings, clock),
+            value: NewValue::String(text),
+        };
+        let value = WholeValue::String(OwnedEntry::new(entry, heap));
+        KeyDraft { database: spec.database, key_hash: spec.key_hash, value }
+    }
+
+    /// Its database.
+    #[must_use]
+    pub fn database(&self) -> usize {
+        self.database
+    }
+
+    /// Its slot and hash.
+    #[must_use]
+    pub fn key_hash(&self) -> KeyHash {
+        self.key_hash
+    }
+
+    fn name(&self) -> &[u8] {
+        match &self.value {
+            WholeValue::String(entry) => entry.as_ref().key(),
+            WholeValue::Collection(draft) => &draft.name,
+        }
+    }
+
     /// Puts the key into the keyspace; sinks are told nothing. Gives it back when its slot is
     /// locked: a client may watch keys at this moment.
     ///
     /// # Errors
     ///
-    /// [`DraftError::Duplicate`]; [`DraftError::Malformed`] for a value without elements.
+    /// [`DraftError::Duplicate`]; [`DraftError::Malformed`] for a value without elements, or with
+    /// one twice.
     pub fn put(
         self,
         present: Present,
+        shared: &Shared,
         section: Section<'_>,
-    ) -> Result<Option<KeyDraft<'h>>, (Box<KeySpec>, DraftError)> {
-        let key_hash = self.spec.key_hash;
-        let Some(mut lock) = self.shared.keyspace.try_lock(key_hash.slot) else {
+        heap: &'h Heap,
+    ) -> Result<Option<KeyDraft<'h>>, Box<RefusedKey>> {
+        let KeyDraft { database, key_hash, .. } = self;
+        let Some(mut lock) = shared.keyspace.try_lock(key_hash.slot) else {
             return Ok(Some(self));
         };
-        let lock = &mut lock;
-        let KeyDraft { spec, recency, value, shared, heap, .. } = self;
-        let (database, hash) = (spec.database, key_hash.hash);
-        if let Some(found) = lock.find(database, key_hash, &spec.name, section) {
+        if let Some(found) = lock.find(database, key_hash, self.name(), section) {
             if present != Present::Replaced {
-                if let Value::String(Some(entry)) = value {
+                let (name, error) = (self.name().to_vec(), DraftError::Duplicate);
+                if let WholeValue::String(entry) = self.value {
                     entry.discard(heap);
                 }
-                return Err((Box::new(spec), DraftError::Duplicate));
+                return Err(Box::new(RefusedKey { name, database, error }));
             }
-            lock.remove(database, hash, found, Disposal::RetireValue, section, heap);
+            lock.remove(database, key_hash.hash, found, Disposal::RetireValue, section, heap);
         }
-        let put = match value {
-            Value::String(None) => Err(DraftError::Malformed),
-            Value::String(Some(entry)) => {
-                lock.insert(database, hash, entry, section, heap);
-                Ok(())
+        match self.value {
+            WholeValue::String(entry) => {
+                lock.insert(database, key_hash.hash, entry, section, heap);
+                Ok(None)
             }
-            Value::List(list) => list.put((&spec, recency), hash, lock, section, heap),
-            Value::Hash(hash_value) => {
-                if hash_value.draft.has_expiries() {
-                    shared.note_expiring_field();
-                }
-                hash_value.put((&spec, recency), hash, lock, section, heap)
+            WholeValue::Collection(draft) => {
+                draft.put(shared, &mut lock, section, heap).map(|()| None).map_err(Box::new)
             }
-            Value::Set(set) => set.put((&spec, recency), hash, lock, section, heap),
-            Value::SortedSet(set) => set.put((&spec, recency), hash, lock, section, heap),
-            Value::Stream(stream) => stream.put((&spec, recency), hash, lock, section, heap),
-        };
-        put.map(|()| None).map_err(|error| (Box::new(spec), error))
+        }
     }
 }

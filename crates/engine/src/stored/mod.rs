@@ -10,4 +10,4 @@ pub(crate) mod draft;
 pub mod encode;
 mod key_draft;
 
-pub use key_draft::{DraftError, KeyDraft, KeySpec};
+pub use key_draft::{CollectionDraft, DraftError, KeyDraft, KeySpec, RefusedKey};

@@ -3,7 +3,7 @@
 use std::thread;
 
 use tidemill_engine::shared::Shared;
-use tidemill_engine::stored::{DraftError, KeyDraft, KeySpec};
+use tidemill_engine::stored::{CollectionDraft, KeyDraft, KeySpec, RefusedKey};
 use tidemill_rcu::{Budget, Flavour};
 use tidemill_rdb::value::Item;
 use tidemill_store::{Heap, Member};
@@ -12,6 +12,14 @@ use super::batch::{Batch, KeyAttributes, Step};
 use super::{LoadFault, LoadRules, Loaded};
 use crate::limits::{EMPTY_KEYS_LOGGED, PUT_KEYS, SLOT_PAUSE};
 
+impl KeyAttributes {
+    fn spec(self) -> KeySpec {
+        let KeyAttributes { database, key_hash, encoding, expires_at_ms, idle_s, frequency } = self;
+        let idle_s = idle_s.unwrap_or(0);
+        KeySpec { database, key_hash, stored: encoding, expires_at_ms, idle_s, frequency }
+    }
+}
+
 /// Keys of one thread on their way into the keyspace. Whole ones are put some at a time, so that
 /// their cache misses overlap and the gate is entered once for all.
 pub(super) struct Inserter<'l, F: Flavour> {
@@ -19,8 +27,8 @@ pub(super) struct Inserter<'l, F: Flavour> {
     pub(super) member: &'l mut Member<F>,
     heap: &'l Heap,
     rules: LoadRules<'l>,
-    /// The key whose value arrives.
-    draft: Option<KeyDraft<'l>>,
+    /// The collection whose elements arrive.
+    draft: Option<Box<CollectionDraft<'l>>>,
     whole: Vec<KeyDraft<'l>>,
     /// Offset up to which the file had been read for what is inserted.
     pub(super) before_offset: u64,
@@ -54,7 +62,8 @@ impl<'l, F: Flavour> Inserter<'l, F> {
         self.before_offset = batch.before_offset;
         for step in batch.steps() {
             match step {
-                Step::Key(attributes, name) => self.begin(attributes, name)?,
+                Step::String(attributes, name, text) => self.string(attributes, name, text)?,
+                Step::Key(attributes, name) => self.begin(attributes, name),
                 Step::Item(item) => self.item(item)?,
                 Step::End => self.end()?,
             }
@@ -63,28 +72,22 @@ impl<'l, F: Flavour> Inserter<'l, F> {
         Ok(())
     }
 
-    pub(super) fn begin(
+    fn string(
         &mut self,
         attributes: KeyAttributes,
         name: &[u8],
+        text: &[u8],
     ) -> Result<(), LoadFault> {
-        let KeyAttributes { database, key_hash, encoding, expires_at_ms, idle_s, frequency } =
-            attributes;
-        let spec = KeySpec {
-            database,
-            name: name.to_vec(),
-            key_hash,
-            stored: encoding,
-            expires_at_ms,
-            idle_s: idle_s.unwrap_or(0),
-            frequency,
-        };
         let LoadRules { clock, settings, .. } = self.rules;
-        let draft = KeyDraft::new(spec, settings, clock, self.shared, self.heap);
-        let before_offset = self.before_offset;
-        let fault = |error| LoadFault::Key { name: name.to_vec(), database, before_offset, error };
-        self.draft = Some(draft.map_err(fault)?);
-        Ok(())
+        let spec = attributes.spec();
+        self.add(KeyDraft::string(spec, name, text, settings, clock, self.heap))
+    }
+
+    /// Begins a collection.
+    pub(super) fn begin(&mut self, attributes: KeyAttributes, name: &[u8]) {
+        let LoadRules { clock, settings, .. } = self.rules;
+        let place = (self.shared, self.heap);
+        self.draft = CollectionDraft::new(attributes.spec(), name.to_vec(), settings, clock, place);
     }
 
     pub(super) fn item(&mut self, item: Item<'_>) -> Result<(), LoadFault> {
@@ -97,26 +100,36 @@ impl<'l, F: Flavour> Inserter<'l, F> {
             }
         }
         let before_offset = self.before_offset;
-        draft.take(item).map_err(|error| fault(draft.spec(), before_offset, error))
+        draft.take(item).map_err(|error| LoadFault::Key {
+            name: draft.name().to_vec(),
+            database: draft.database(),
+            before_offset,
+            error,
+        })
     }
 
     pub(super) fn end(&mut self) -> Result<(), LoadFault> {
         let Some(draft) = self.draft.take() else { return Ok(()) };
         if draft.is_empty() {
-            let name = draft.spec().name.escape_ascii();
+            let name = draft.name().escape_ascii();
             if self.loaded.empty_keys < EMPTY_KEYS_LOGGED {
                 log::info!("Loading RDB: skipping empty key: {name}");
             }
             self.loaded.empty_keys += 1;
             return Ok(());
         }
-        self.whole.push(draft);
+        self.add(draft.into())
+    }
+
+    fn add(&mut self, key: KeyDraft<'l>) -> Result<(), LoadFault> {
+        self.whole.push(key);
         if self.whole.len() < PUT_KEYS { Ok(()) } else { self.put() }
     }
 
     /// Puts all whole keys into the keyspace.
     pub(super) fn put(&mut self) -> Result<(), LoadFault> {
-        let keyspace = &self.shared.keyspace;
+        let (shared, heap) = (self.shared, self.heap);
+        let keyspace = &shared.keyspace;
         while !self.whole.is_empty() {
             let mut drafts = std::mem::take(&mut self.whole);
             let present = self.rules.present;
@@ -134,10 +147,10 @@ impl<'l, F: Flavour> Inserter<'l, F> {
                     keyspace.prefetch_buckets(database, std::iter::once(key_hash), section);
                 }
                 for draft in drafts.drain(..) {
-                    match draft.put(present, section) {
+                    match draft.put(present, shared, section, heap) {
                         Ok(None) => loaded.keys += 1,
                         Ok(Some(waiting)) => whole.push(waiting),
-                        Err((spec, error)) => return Err(fault(&spec, before_offset, error)),
+                        Err(refused) => return Err(fault(*refused, before_offset)),
                     }
                 }
                 Ok(())
@@ -163,6 +176,6 @@ impl<'l, F: Flavour> Inserter<'l, F> {
     }
 }
 
-fn fault(spec: &KeySpec, before_offset: u64, error: DraftError) -> LoadFault {
-    LoadFault::Key { name: spec.name.clone(), database: spec.database, before_offset, error }
+fn fault(RefusedKey { name, database, error }: RefusedKey, before_offset: u64) -> LoadFault {
+    LoadFault::Key { name, database, before_offset, error }
 }

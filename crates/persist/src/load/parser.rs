@@ -3,15 +3,19 @@
 //! ```text
 //! file ─ chunks ─▶ parser ─┬─ batches ─▶ inserter 0: slots 0, 2, 4 ...
 //!                          ├─ batches ─▶ inserter 1: slots 1, 3, 5 ...
-//!                          └─ streams: by the parser itself
+//!                          └─ streams, and batches for which a queue has no room:
+//!                             by the parser itself
 //! ```
 //!
-//! A key goes to the inserter of its slot, so no two of them want one lock. The queues between are
-//! bounded: memory besides the data is a few batches per inserter, whatever the file holds, but for
-//! a string that is larger than a batch.
+//! A key goes to the inserter of its slot, so no two of them want one lock. Inserting takes more
+//! time than parsing: where the inserters are few, the parser helps them instead of waiting.
+//!
+//! The queues between are bounded: memory besides the data is a few batches per inserter, whatever
+//! the file holds, but for a string that is larger than a batch, and for the elements of a
+//! collection that are gathered before its tree is built, 32 MiB at most.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
@@ -76,6 +80,9 @@ struct Lane {
 enum Target {
     /// None: the key has expired.
     Nobody,
+    /// That of a lane, for a string.
+    String(usize),
+    /// That of a lane, for a collection.
     Lane(usize),
     /// The parser.
     Own,
@@ -145,7 +152,7 @@ impl<'l, F: Flavour> Parser<'l, F> {
         }
         // Relaxed: see `Outcome::fail`.
         match self.outcome.has_failed.load(Ordering::Relaxed) {
-            true => Err(self.outcome.take_fault().unwrap_or(LoadFault::Stopped)),
+            true => Err(self.fault()),
             false => Ok(()),
         }
     }
@@ -199,34 +206,48 @@ impl<'l, F: Flavour> Parser<'l, F> {
         let database = self.database;
         let attributes =
             KeyAttributes { database, key_hash, encoding, expires_at_ms, idle_s, frequency };
-        if encoding.value_type() == ValueType::Stream {
-            self.target = Target::Own;
-            self.own.before_offset = self.loaded.bytes;
-            return self.own.begin(attributes, name);
-        }
         let index = key_hash.slot.index() % self.lanes.len();
-        self.target = Target::Lane(index);
-        let pushed = self.lanes[index].batch.push_key(attributes, name);
+        let batch = &mut self.lanes[index].batch;
+        let pushed = match encoding.value_type() {
+            ValueType::Stream => {
+                self.target = Target::Own;
+                self.own.before_offset = self.loaded.bytes;
+                self.own.begin(attributes, name);
+                return Ok(());
+            }
+            ValueType::String => {
+                self.target = Target::String(index);
+                batch.push_name(attributes, name)
+            }
+            _ => {
+                self.target = Target::Lane(index);
+                batch.push_key(attributes, name)
+            }
+        };
         pushed.map_err(|_| LoadFault::NoMemory { bytes: name.len() })
     }
 
     fn item(&mut self, item: Item<'_>) -> Result<(), LoadFault> {
-        let index = match self.target {
-            Target::Nobody => return Ok(()),
-            Target::Own => return self.own.item(item),
-            Target::Lane(index) => index,
-        };
-        let bytes = match item {
-            Item::String(text) => text.len(),
-            _ => 0,
-        };
+        match (self.target, item) {
+            (Target::Nobody, _) => Ok(()),
+            (Target::Own, item) => self.own.item(item),
+            (Target::String(index), Item::String(text)) => self.text(index, text),
+            (Target::Lane(index) | Target::String(index), item) => {
+                let pushed = self.lanes[index].batch.push_item(&item);
+                pushed.map_err(|_| LoadFault::NoMemory { bytes: 0 })?;
+                self.send_if(index, Batch::is_full)
+            }
+        }
+    }
+
+    fn text(&mut self, index: usize, text: &[u8]) -> Result<(), LoadFault> {
+        let bytes = text.len();
         // Once in the batch, and once in the keyspace.
         if bytes >= LARGE_ITEM_BYTES && !self.shared.host.has_room(bytes.saturating_mul(2)) {
             return Err(LoadFault::NoMemory { bytes });
         }
-        let pushed = self.lanes[index].batch.push_item(&item);
-        pushed.map_err(|_| LoadFault::NoMemory { bytes })?;
-        self.send_if(index, Batch::is_full)
+        let pushed = self.lanes[index].batch.push_text(text);
+        pushed.map_err(|_| LoadFault::NoMemory { bytes })
     }
 
     fn end(&mut self) -> Result<(), LoadFault> {
@@ -239,6 +260,7 @@ impl<'l, F: Flavour> Parser<'l, F> {
         match self.target {
             Target::Nobody => Ok(()),
             Target::Own => self.own.end(),
+            Target::String(index) => self.send_if(index, Batch::is_full),
             Target::Lane(index) => {
                 let pushed = self.lanes[index].batch.push_end();
                 pushed.map_err(|_| LoadFault::NoMemory { bytes: 0 })?;
@@ -247,17 +269,38 @@ impl<'l, F: Flavour> Parser<'l, F> {
         }
     }
 
-    /// Hands the batch of an inserter over if it is to be; waits while its queue is full.
+    /// Hands the batch of an inserter over if it is to be. While its queue is full, this thread
+    /// inserts a batch of whole keys itself, and waits with another one.
     fn send_if(&mut self, index: usize, is_due: fn(&Batch) -> bool) -> Result<(), LoadFault> {
         let lane = &mut self.lanes[index];
         if !is_due(&lane.batch) {
             return Ok(());
         }
         lane.batch.before_offset = self.loaded.bytes;
-        let next = lane.empty.try_recv().unwrap_or_default();
-        let batch = std::mem::replace(&mut lane.batch, next);
+        let mut batch = match lane.full.try_send(std::mem::take(&mut lane.batch)) {
+            Ok(()) => {
+                lane.batch = lane.empty.try_recv().unwrap_or_default();
+                return Ok(());
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(self.fault()),
+            Err(TrySendError::Full(batch)) => batch,
+        };
+        // Keys of one name stay in their order where the last one counts.
+        if batch.is_whole() && self.rules.present != Present::Replaced {
+            self.own.insert(&batch)?;
+            batch.clear();
+            self.lanes[index].batch = batch;
+            return Ok(());
+        }
+        let lane = &mut self.lanes[index];
         let sent = self.own.member.offline(|| lane.full.send(batch));
-        sent.map_err(|_| self.outcome.take_fault().unwrap_or(LoadFault::Stopped))
+        lane.batch = lane.empty.try_recv().unwrap_or_default();
+        sent.map_err(|_| self.fault())
+    }
+
+    /// Fault of an inserter that is gone.
+    fn fault(&self) -> LoadFault {
+        self.outcome.take_fault().unwrap_or(LoadFault::Stopped)
     }
 
     /// Hands over all that is left.

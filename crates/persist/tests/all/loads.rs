@@ -5,7 +5,7 @@ use std::path::Path;
 use tidemill_persist::disk::Disk;
 use tidemill_persist::disk::simulated::SimulatedDisk;
 
-use crate::server::{PATH, Server};
+use crate::server::{PATH, Server, content_of};
 
 fn disk_with(bytes: &[u8]) -> SimulatedDisk {
     let disk = SimulatedDisk::default();
@@ -54,4 +54,27 @@ fn a_key_that_is_there_twice_is_refused_by_name() {
     let mut server = Server::with_keys(1, "here already");
     let text = server.load(&disk_with(&bytes)).expect_err("a key twice").to_string();
     assert!(text.contains("key 'key:0' in database 0 is there twice"), "{text}");
+}
+
+#[test]
+fn a_file_of_more_than_the_queues_hold_is_loaded_whole() {
+    let disk = SimulatedDisk::default();
+    let mut server = Server::with_keys(60_000, &"text".repeat(40));
+    server.save(&disk).expect("nothing fails");
+    assert!(content_of(&disk) == server.content());
+}
+
+#[test]
+fn a_list_of_more_than_the_queues_hold_is_loaded_whole() {
+    let disk = SimulatedDisk::default();
+    let mut server = Server::new();
+    let element = |list, number| format!("{list}:{number}:{}", "text".repeat(25));
+    let elements = |list| (0..20_000).map(move |number| element(list, number));
+    (0..4).for_each(|list| server.set_list(&format!("list:{list}"), elements(list)));
+    server.save(&disk).expect("nothing fails");
+    let mut server = Server::new();
+    server.load(&disk).expect("a whole file").expect("a file");
+    for list in 0..4 {
+        assert!(server.list(&format!("list:{list}")).into_iter().eq(elements(list)), "list {list}");
+    }
 }

@@ -16,8 +16,9 @@ use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_rdb::encode::Compression;
 use tidemill_store::entry::StringValue;
 use tidemill_store::hash::Seed;
+use tidemill_store::value::list::{List, ListEdit};
 use tidemill_store::{
-    Encoding, EntrySpec, Heap, Keyspace, Kind, Member, NewValue, OwnedEntry, SlotNumber,
+    Encoding, EntrySpec, Heap, Keyspace, Kind, Member, NewValue, OwnedEntry, SlotNumber, TreeSpec,
 };
 use tidemill_testkit::surroundings::{SilentHost, SilentNotifier, StoppedClock};
 
@@ -73,6 +74,35 @@ impl Server {
         };
         let entry = OwnedEntry::new(spec, &self.heap);
         lock.insert(0, key_hash.hash, entry, guard.section(), &self.heap);
+    }
+
+    /// Adds a list under a key that is absent.
+    pub fn set_list(&self, key: &str, elements: impl Iterator<Item = String>) {
+        let keyspace = &self.shared.keyspace;
+        let key_hash = keyspace.key_hash(key.as_bytes());
+        let guard = self.member.enter();
+        let mut lock = keyspace.try_lock(key_hash.slot).expect("no other thread");
+        let mut edit = ListEdit::create(&self.heap);
+        elements.for_each(|element| edit.push_back(element.as_bytes()));
+        let tree = TreeSpec {
+            key: key.as_bytes(),
+            hash: key_hash.hash,
+            encoding: Encoding::Quicklist,
+            expires_at_ms: None,
+            recency: 0,
+        };
+        let _present = lock.put_tree::<List<'_>>(0, None, edit, tree, guard.section(), &self.heap);
+    }
+
+    /// Elements of the list under a key.
+    pub fn list(&self, key: &str) -> Vec<String> {
+        let keyspace = &self.shared.keyspace;
+        let key_hash = keyspace.key_hash(key.as_bytes());
+        let guard = self.member.enter();
+        let entry = keyspace.find(0, key_hash, key.as_bytes(), guard.section());
+        let list = entry.and_then(|entry| entry.view::<List<'_>>(keyspace.seed()));
+        let elements = list.into_iter().flat_map(|list| list.iter());
+        elements.map(|bytes| String::from_utf8(bytes.to_vec()).expect("texts")).collect()
     }
 
     /// Saves everything, alone.

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use tidemill_rdb::value::{Item, ValueEncoding};
+use tidemill_rdb::value::ValueEncoding;
 use tidemill_resp::number::parse_integer;
 
 use crate::access::outcome::Outcome;
@@ -69,17 +69,15 @@ fn make(
             let key_hash = shared.keyspace.key_hash(&name);
             let spec = KeySpec {
                 database,
-                name: name.clone(),
                 key_hash,
                 stored: ValueEncoding::String,
                 expires_at_ms: None,
                 idle_s: 0,
                 frequency: None,
             };
-            let key = KeyDraft::new(spec, &worker.settings, clock, shared, &worker.heap);
-            let mut key = key.expect("strings are stored");
-            key.take(Item::String(&value)).expect("a string is one item");
-            let is_new = matches!(key.put(Present::Kept, section), Ok(None));
+            let (settings, heap) = (&worker.settings, &worker.heap);
+            let key = KeyDraft::string(spec, &name, &value, settings, clock, heap);
+            let is_new = matches!(key.put(Present::Kept, shared, section, heap), Ok(None));
             if !is_new {
                 continue;
             }

@@ -5,6 +5,7 @@ them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
     instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]
+    instructions-per-operation.py SERVER --load list zadd --one-key   all requests of a pipeline to one key
     instructions-per-operation.py SERVER --load sadd-srem pfadd --size 10 100 --valkey VALKEY_SERVER
     instructions-per-operation.py SERVER --service [get users ...]   with a service beside it, and what that adds
     instructions-per-operation.py SERVER --script one get get-by-source many [--valkey VALKEY_SERVER]
@@ -154,6 +155,9 @@ COLLECTION_LOADS = {
     "list": ("list", lambda keys, number, key, item: push_or_pop(keys, number)),
     "lindex": ("list", lambda keys, number, key, item: ["LINDEX", key_of("list", key), str(item)]),
     "sadd-srem": ("set", lambda keys, number, key, item: add_or_remove(keys, number)),
+    "hincrby": ("none", lambda keys, number, key, item: ["HINCRBY", key_of("counters", key), f"f{item:09d}", "1"]),
+    "zadd": ("sorted", lambda keys, number, key, item: ["ZADD", key_of("sorted", key), str(number), member(item)]),
+    "xadd-plain": ("none", lambda keys, number, key, item: ["XADD", key_of("plain", key), "*", "field001", value(number)]),
     "zrank": ("sorted", lambda keys, number, key, item: ["ZRANK", key_of("sorted", key), member(item)]),
     "xadd": ("none", lambda keys, number, key, item: trimmed("new", number, key)),
     "xadd-trim": ("trimmed", lambda keys, number, key, item: trimmed("trimmed", number, key % TRIMMED_KEYS)),
@@ -244,14 +248,19 @@ def encode(words):
     return "".join([f"*{len(words)}\r\n", *(f"${len(word)}\r\n{word}\r\n" for word in words)]).encode()
 
 
-def write_requests(path, load, size):
+def write_requests(path, load, size, one_key):
     keys, items = SIZES[size]
     # Both servers get the same requests.
     generator = random.Random(1)
     _, request = COLLECTION_LOADS[load]
     with path.open("wb") as file:
         for number in range(COLLECTION_REQUESTS):
-            file.write(encode(request(keys, number, generator.randrange(keys), generator.randrange(items))))
+            key, serial = generator.randrange(keys), number
+            if one_key:
+                # Two requests of a serial number have the same key, where it decides.
+                key = number // COLLECTION_PIPELINE % keys
+                serial = 2 * key + number % 2
+            file.write(encode(request(keys, serial, key, generator.randrange(items))))
 
 
 def fill_requests(kind, keys, items):
@@ -402,7 +411,7 @@ def profile_collections(arguments, load, directory):
     flags = ["--pipeline", str(COLLECTION_PIPELINE), "--requests", str(requests), "--seconds"]
     for size in arguments.size:
         for name in arguments.load:
-            write_requests(requests, name, size)
+            write_requests(requests, name, size, arguments.one_key)
 
             def warm(port):
                 fill_collections(port, name, size)
@@ -478,6 +487,7 @@ def main():
     parser.add_argument("--service", choices=SERVICES, nargs="*")
     parser.add_argument("--load", choices=COLLECTION_LOADS, nargs="+")
     parser.add_argument("--size", choices=SIZES, nargs="+", default=["leaf", "1e4", "1e6"])
+    parser.add_argument("--one-key", action="store_true")
     parser.add_argument("--script", choices=SCRIPTS, nargs="+")
     parser.add_argument("--valkey", type=pathlib.Path)
     parser.add_argument("--cache", type=int)

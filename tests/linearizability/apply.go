@@ -53,7 +53,7 @@ func (s session) apply(command []string) string {
 	switch command[0] {
 	case "GET", "SET", "INCR", "APPEND", "MSET", "MGET":
 		return s.applyString(command[0], arguments)
-	case "LPUSH", "RPUSH", "LRANGE", "LMOVE", "BLMOVE", "BLPOP":
+	case "LPUSH", "RPUSH", "LPOP", "RPOP", "LRANGE", "LMOVE", "BLMOVE", "BLPOP":
 		return s.applyList(command[0], arguments)
 	case "HSET", "HGETALL":
 		return s.applyHash(command[0], arguments)
@@ -146,6 +146,8 @@ func (s session) applyList(name string, arguments []string) string {
 	current = current.clone()
 	current.kind = 'l'
 	switch name {
+	case "LPOP", "RPOP":
+		return s.pop(name, key, current)
 	case "LRANGE":
 		quoted := make([]string, len(current.list))
 		for index, element := range current.list {
@@ -161,6 +163,21 @@ func (s session) applyList(name string, arguments []string) string {
 	}
 	s.put(s.database, key, current)
 	return replyInteger(len(current.list))
+}
+
+// pop is LPOP or RPOP of one element of a list.
+func (s session) pop(name, key string, current value) string {
+	if len(current.list) == 0 {
+		return replyNil
+	}
+	at := 0
+	if name == "RPOP" {
+		at = len(current.list) - 1
+	}
+	element := current.list[at]
+	current.list = append(append([]string{}, current.list[:at]...), current.list[at+1:]...)
+	s.put(s.database, key, current)
+	return strconv.Quote(element)
 }
 
 // popFirst is BLPOP at the moment it takes effect: by the first of its keys that exists, or, for

@@ -21,6 +21,8 @@ const (
 	clientCount         = 6
 	operationsOfEachMax = 10
 	checkTimeout        = 20 * time.Second
+	// pipelineOperationsMax is how many operations a client sends at once.
+	pipelineOperationsMax = 4
 	// burstOperationsMax is how many operations a client sends before it closes its side.
 	burstOperationsMax = 2
 )
@@ -37,6 +39,8 @@ type profile struct {
 	last []string
 	// prepare is a command that gives each database its first key.
 	prepare []string
+	// pipelines is N where one in N operations is sent in a burst with others; 0: none.
+	pipelines int
 	// halfCloses is N where one in N operations is sent in a burst with others, behind which the
 	// client shuts down its side; 0: none.
 	halfCloses int
@@ -49,10 +53,18 @@ type profile struct {
 // operationsOfEach is how many operations a client makes in a round. Those of a burst begin at one
 // moment, and the checker's search grows with each of them: a round with such has half as many.
 func (p profile) operationsOfEach() int {
-	if p.halfCloses > 0 {
+	if p.halfCloses > 0 || p.pipelines > 0 {
 		return operationsOfEachMax / 2
 	}
 	return operationsOfEachMax
+}
+
+// operationsOfBurst is how many operations are sent at once.
+func (p profile) operationsOfBurst() int {
+	if p.pipelines > 0 {
+		return pipelineOperationsMax
+	}
+	return burstOperationsMax
 }
 
 // client is one connection and the part of the history that it made.
@@ -98,12 +110,12 @@ func (c *client) run(mix profile, clock time.Time) error {
 		if mix.pause > 0 {
 			time.Sleep(time.Duration(c.random.Int64N(int64(mix.pause))))
 		}
-		if mix.halfCloses > 0 && c.random.IntN(mix.halfCloses) == 0 {
-			burst := make([]operation, min(burstOperationsMax, operationCount-done))
+		if one := max(mix.halfCloses, mix.pipelines); one > 0 && c.random.IntN(one) == 0 {
+			burst := make([]operation, min(mix.operationsOfBurst(), operationCount-done))
 			for index := range burst {
 				burst[index] = c.next(mix)
 			}
-			if err := c.performLast(burst, clock); err != nil {
+			if err := c.performBurst(burst, mix.halfCloses > 0, clock); err != nil {
 				return err
 			}
 			done += len(burst)
@@ -179,10 +191,10 @@ func (c *client) send(asked operation, clock time.Time, loses bool) error {
 	return nil
 }
 
-// performLast sends operations at once, closes the client's side behind them and takes their
-// replies: whatever a server accepted from such a client it executes and answers. The client
-// connects anew then.
-func (c *client) performLast(burst []operation, clock time.Time) error {
+// performBurst sends operations at once and takes their replies. If it is the client's last, the
+// client closes its side behind them, and connects anew then: whatever a server accepted from such
+// a client it executes and answers.
+func (c *client) performBurst(burst []operation, isLast bool, clock time.Time) error {
 	var request []byte
 	counts := make([]int, len(burst))
 	for index, asked := range burst {
@@ -193,19 +205,24 @@ func (c *client) performLast(burst []operation, clock time.Time) error {
 	if err := c.conn.SendRaw(request); err != nil {
 		return err
 	}
-	if err := c.conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		return err
+	if isLast {
+		if err := c.conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+			return err
+		}
 	}
 	for index, asked := range burst {
 		var last wire.Reply
 		for range counts[index] {
 			var err error
 			if last, err = c.conn.Receive(); err != nil {
-				return fmt.Errorf("operation %d of %d of a half-closed client, %v: %w", index+1,
-					len(burst), asked, err)
+				return fmt.Errorf("operation %d of a burst of %d, %v: %w", index+1, len(burst),
+					asked, err)
 			}
 		}
 		c.history = append(c.history, entry(asked, normalize(asked, last), call, time.Since(clock)))
+	}
+	if !isLast {
+		return nil
 	}
 	c.conn.Close()
 	return c.connect()

@@ -23,6 +23,7 @@ var profiles = []profile{
 	{name: "scripts and expiry", make: expiringScriptMix, pause: 8 * time.Millisecond,
 		last: []string{"MGET", "e1", "e2"}},
 	{name: "random keys", make: randomMix, prepare: []string{"SET", "anchor", "v"}},
+	{name: "pipelined lists", make: pipelinedListMix, pipelines: 3},
 	{name: "half-closed", make: halfClosedMix, halfCloses: 3},
 	{name: "flushes beside scrapes", make: flushMix, scrapes: true},
 }
@@ -64,6 +65,25 @@ func listMix(c *client) ([][]string, bool) {
 			blockTimeout)
 	}
 	return single("LRANGE", c.pick("l1", "l2", "l3"), "0", "-1")
+}
+
+// pipelinedListMix pushes to and pops from two lists, mostly one of them, which are read all the
+// while: what a server carries out together it must show together, and before it answers.
+func pipelinedListMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick("p1", "p1", "p1", "p2") }
+	switch c.random.IntN(12) {
+	case 0, 1, 2:
+		return single("RPUSH", key(), c.unique())
+	case 3, 4:
+		return single("LPUSH", key(), c.unique(), c.unique())
+	case 5, 6:
+		return single("LPOP", key())
+	case 7:
+		return single("RPOP", key())
+	case 8:
+		return single("BLPOP", "p1", "p2", blockTimeout)
+	}
+	return single("LRANGE", key(), "0", "-1")
 }
 
 // keyspaceMix moves values of all types between names and databases.

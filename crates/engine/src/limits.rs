@@ -19,6 +19,20 @@ pub const TURN_COMMANDS_MAX: usize = 1024;
 /// next: no command begins after it, nor behind a long one that would end after it if repeated.
 pub const TURN_US_MAX: u64 = 250;
 
+/// Commands that are carried out as one run of writes to one key.
+pub const WRITE_RUN_COMMANDS_MAX: usize = 16;
+
+/// Bytes of the requests of one run: with the number of commands they bound the time for which the
+/// key's slot is locked.
+pub const WRITE_RUN_BYTES_MAX: usize = BRIEF_REQUEST_BYTES_MAX;
+
+/// Fields of a hash up to which runs change it. A larger one is changed in place by commands on
+/// fields that it has, which takes fewer instructions than a run that copies the paths to them.
+pub const RUN_FIELDS_MAX: u64 = 10_000;
+
+/// Longest element, in bytes, that a command of a run answers.
+pub const RUN_ELEMENT_BYTES_MAX: usize = 1024;
+
 /// Attempts to lock several slots before a session takes the token.
 pub const LOCK_ATTEMPTS_MAX: u32 = 8;
 

@@ -27,6 +27,7 @@ pub(crate) struct Batch {
 struct Head {
     number: RecordNumber,
     effect_count: usize,
+    is_divisible: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +49,9 @@ pub(crate) enum EffectBytes<'b> {
 
 impl Batch {
     fn push(&mut self, number: RecordNumber, record: &mut Record) {
-        self.heads.push(Head { number, effect_count: record.spans.len() });
+        let Record { spans, is_divisible, .. } = &*record;
+        let (effect_count, is_divisible) = (spans.len(), *is_divisible);
+        self.heads.push(Head { number, effect_count, is_divisible });
         self.record.append(record);
     }
 
@@ -57,11 +60,12 @@ impl Batch {
         self.heads.get(self.taken.heads).map(|head| head.number)
     }
 
-    /// Takes the next record: returns the number of its effects, which are to be taken next.
-    pub(crate) fn take_record(&mut self) -> usize {
-        let head = self.heads[self.taken.heads];
+    /// Takes the next record: returns the number of its effects, which are to be taken next, and
+    /// whether they are a transaction.
+    pub(crate) fn take_record(&mut self) -> (usize, bool) {
+        let Head { effect_count, is_divisible, .. } = self.heads[self.taken.heads];
         self.taken.heads += 1;
-        head.effect_count
+        (effect_count, effect_count > 1 && !is_divisible)
     }
 
     /// Takes the next effect: its database and bytes.

@@ -4,8 +4,9 @@
 //! [`Record`] into the lane of its worker. The [merge](Journal::merge) puts the records of all
 //! lanes in the order of their numbers and appends them to a [`Cursor`]'s stream: RESP as Valkey's
 //! append-only files and replicas have it, with `SELECT` where the database changes and `MULTI` and
-//! `EXEC` around units of several effects. Each reader of the stream (an append-only file, a
-//! replica, a backlog) has a cursor of its own and takes as long as it wants.
+//! `EXEC` around units of several effects, unless those are of commands by themselves. Each reader
+//! of the stream (an append-only file, a replica, a backlog) has a cursor of its own and takes as
+//! long as it wants.
 //!
 //! One stream, and not one per worker: replicas of Redis and Valkey take one, and an offset in it
 //! means the same to all. Lanes, and not one queue: a worker pushes under the locks of its

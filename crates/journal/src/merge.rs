@@ -80,8 +80,7 @@ impl Merge {
         let batch = &mut batches[index];
         while *merged < last && batch.next_number() == Some(*merged + 1) {
             *merged += 1;
-            let effect_count = batch.take_record();
-            let is_transaction = effect_count > 1;
+            let (effect_count, is_transaction) = batch.take_record();
             if is_transaction {
                 writer.append(b"*1\r\n$5\r\nMULTI\r\n");
             }

@@ -2,13 +2,14 @@
 
 use crate::limits::LARGE_EFFECT_BYTES;
 
-/// Effects of one unit, which are applied together or not at all. Its buffers are kept from unit to
-/// unit.
+/// Effects of one unit, which are applied together or not at all unless it is
+/// [divisible](Record::set_divisible). Its buffers are kept from unit to unit.
 #[derive(Debug, Default)]
 pub struct Record {
     pub(crate) bytes: Vec<u8>,
     pub(crate) spans: Vec<EffectSpan>,
     pub(crate) large: Vec<Box<[u8]>>,
+    pub(crate) is_divisible: bool,
 }
 
 /// One effect within a buffer: the bytes behind those of the effect before it, or the next of the
@@ -57,12 +58,19 @@ impl Record {
         self.spans.push(EffectSpan { database, length, is_large });
     }
 
+    /// Its effects are those of commands by themselves: the first ones may be applied without those
+    /// behind them.
+    pub fn set_divisible(&mut self) {
+        self.is_divisible = true;
+    }
+
     /// Moves all effects of another record behind those of this one.
     pub fn append(&mut self, other: &mut Record) {
         self.bytes.extend_from_slice(&other.bytes);
         other.bytes.clear();
         self.spans.append(&mut other.spans);
         self.large.append(&mut other.large);
+        other.is_divisible = false;
     }
 
     /// True if it has no effect.
@@ -77,6 +85,7 @@ impl Record {
         self.bytes.shrink_to(bytes_max);
         self.spans.clear();
         self.large.clear();
+        self.is_divisible = false;
     }
 
     /// Its effects in order.

@@ -20,3 +20,4 @@ pub mod section;
 pub mod session_context;
 pub mod unit;
 pub(crate) mod unwatch;
+pub mod write_run;

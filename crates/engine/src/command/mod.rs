@@ -15,6 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod touched;
+mod write_run;
 
 pub use arguments::{Argument, ArgumentKind};
 pub use declaration::{Categories, Command, Flags, Group, KeyFlagsOf, MoreKeys, Scope};
@@ -22,3 +23,4 @@ pub use keys::{Find, KeyFlags, KeyPositions, KeySpec, Start};
 pub(crate) use table::FIRST_SCRIPT_KEY;
 pub use table::{CommandId, CommandTable};
 pub use touched::{Channels, DatabasePositions, Databases, KeyAccess, KeyAccesses};
+pub use write_run::WriteRunFamily;

@@ -7,7 +7,7 @@ use tidemill_store::{KeyBytes, KeyHash, LANES, SlotNumber};
 use crate::command::CommandId;
 use crate::limits::{BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, HASHED_TOGETHER_MIN};
 use crate::shared::Shared;
-use crate::worker::called::Called;
+use crate::worker::called::{Called, Course};
 
 /// One parsed request.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +20,7 @@ pub(super) struct Request {
     pub(super) key: Option<(usize, KeyHash)>,
     /// True if its keys hold collections.
     pub(super) is_of_collections: bool,
-    /// A small and complete request of a brief reading command.
-    pub(super) is_brief_read: bool,
+    pub(super) course: Course,
 }
 
 impl Request {
@@ -108,13 +107,13 @@ impl Batch {
 #[inline(always)]
 pub(super) fn request(called: Option<Called>, start: usize, length: usize) -> Request {
     let end = start + length;
-    let Some(Called { id, key, is_of_collections, is_brief_read }) = called else {
-        let (is_of_collections, is_brief_read) = (false, false);
-        return Request { start, end, id: None, key: None, is_of_collections, is_brief_read };
+    let Some(Called { id, key, is_of_collections, course }) = called else {
+        let (is_of_collections, course) = (false, Course::Full);
+        return Request { start, end, id: None, key: None, is_of_collections, course };
     };
     let key = (key > 0).then(|| (usize::from(key), KeyHash::default()));
-    let is_brief_read = is_brief_read && length <= BRIEF_REQUEST_BYTES_MAX;
-    Request { start, end, id: Some(id), key, is_of_collections, is_brief_read }
+    let course = if length <= BRIEF_REQUEST_BYTES_MAX { course } else { Course::Full };
+    Request { start, end, id: Some(id), key, is_of_collections, course }
 }
 
 /// Hashes the keys of up to [`LANES`] requests side by side; one without a key takes the place of

@@ -11,9 +11,12 @@
 //! a stall of the worker in the middle of a pipeline does not blame a command; the latency event
 //! compares the run's whole time.
 
+use std::sync::atomic::Ordering;
+
 use rand_xoshiro::rand_core::Rng;
 use tidemill_resp::request::ArgumentView;
 
+use super::batch::Request;
 use super::executor::Executor;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::until_nul;
@@ -112,6 +115,21 @@ impl<E> Executor<'_, '_, E> {
         let bytes = request_bytes(&args) * count + reply_bytes.saturating_sub(before);
         let command = self.shared.commands.command(id);
         note_hot((self.shared, self.worker), command, &args, (elapsed_ns, bytes));
+    }
+
+    /// Lets others see what the client asked for last: no command when there is none of that name.
+    #[inline]
+    pub(super) fn note_activity(&self, request: &Request, view: ArgumentView<'_>) {
+        let commands = &self.shared.commands;
+        let called = request.id.and_then(|id| {
+            let command = commands.command(id);
+            let is_whole = command.subcommands.is_empty() || view.len() < 2;
+            if is_whole { Some(id) } else { commands.find_subcommand(command, view.get(1)) }
+        });
+        let client = &self.session.client;
+        // Relaxed: for others' information only.
+        client.last_command.store(called.map_or(0, |id| id.index() as u32 + 1), Ordering::Relaxed);
+        client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
     }
 
     /// Logs a command if its request or reply is large.

@@ -3,7 +3,8 @@
 //! [`turn::run_turn`] takes a connection's bytes: it parses a batch, overlaps the cache misses of
 //! its keys, and executes one request after the other. Each is admitted ([`admit`]), then run as
 //! its declaration says: without a lock, under the lock of one slot, or under several ([`keyed`]);
-//! in a transaction ([`transaction`]); or on the session. The writer of a key that somebody waits
+//! in a transaction ([`transaction`]); or on the session. Writes to one key that follow each other
+//! are carried out together ([`write_run`]). The writer of a key that somebody waits
 //! for serves them before it releases ([`serve`]). Long replies are made in [`pieces`]. Notes
 //! on commands are in [`measure`], lack of memory is in [`shortage`]; keys that expire unread are
 //! swept away beside all that ([`sweep`]), and blocks in sparse pages are moved ([`defragment`]).
@@ -11,6 +12,7 @@
 
 mod admit;
 mod batch;
+mod batch_prefetch;
 mod defrag;
 mod evict;
 mod executor;
@@ -29,6 +31,7 @@ pub mod transaction;
 pub mod turn;
 mod turn_result;
 mod unit;
+mod write_run;
 
 pub use crate::admin::acl::authenticate_by_certificate;
 pub use crate::admin::scripting::{

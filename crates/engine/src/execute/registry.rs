@@ -6,8 +6,9 @@
 use std::sync::LazyLock;
 
 use crate::access::handler::{Handler, KeyedHandler};
+use crate::access::write_run::{WriteRunCommands, WriteRunHandler};
 use crate::admin;
-use crate::command::{Command, CommandId, CommandTable};
+use crate::command::{Command, CommandId, CommandTable, WriteRunFamily};
 use crate::config::{Configuration, LoadError, RENAME};
 use crate::handlers;
 
@@ -46,6 +47,15 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     admin::server::HANDLERS,
     admin::server::standing::HANDLERS,
     admin::transactions::HANDLERS,
+];
+
+/// Commands that may be carried out in runs, by families.
+const WRITE_RUNS: &[WriteRunCommands] = &[
+    handlers::hash::WRITE_RUN,
+    handlers::list::WRITE_RUN,
+    handlers::set::WRITE_RUN,
+    handlers::sorted_set::WRITE_RUN,
+    handlers::stream::WRITE_RUN,
 ];
 
 /// Commands and subcommands that can be executed, with their handlers.
@@ -102,6 +112,8 @@ pub(crate) fn handlers() -> &'static Handlers {
 pub(crate) struct Handlers {
     /// By [`CommandId::index`]; none for a container of subcommands.
     by_id: Box<[(&'static Command, Option<Handler>)]>,
+    /// By [`CommandId::index`].
+    write_runs: Box<[Option<WriteRunFamily>]>,
 }
 
 impl Handlers {
@@ -109,7 +121,26 @@ impl Handlers {
         let find = |name: &str| {
             registered().find(|(command, _)| command.name == name).map(|(_, handler)| handler)
         };
-        Handlers { by_id: table.iter().map(|(_, command)| (command, find(command.name))).collect() }
+        let write_run = |name: &str| {
+            let of_name = WRITE_RUNS.iter().find(|run| run.1.iter().any(|one| one.name == name));
+            of_name.map(|run| run.0)
+        };
+        Handlers {
+            by_id: table.iter().map(|(_, command)| (command, find(command.name))).collect(),
+            write_runs: table.iter().map(|(_, command)| write_run(command.name)).collect(),
+        }
+    }
+
+    /// Family of the runs that a command may be part of.
+    #[inline]
+    pub(crate) fn write_run_of(&self, id: CommandId) -> Option<WriteRunFamily> {
+        self.write_runs[id.index()]
+    }
+
+    /// Handler of the runs of a family.
+    pub(crate) fn of_write_run(&self, family: WriteRunFamily) -> WriteRunHandler {
+        let run = WRITE_RUNS.iter().find(|run| run.0 == family);
+        run.expect("each family has commands").2
     }
 
     /// Handler of a command; none of a container of subcommands.

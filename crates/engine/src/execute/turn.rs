@@ -31,7 +31,7 @@ use crate::settings::Quiescent;
 use crate::shared::Shared;
 use crate::slots::parking::{WaitTarget, WakeUp};
 use crate::worker::Worker;
-use crate::worker::called::Called;
+use crate::worker::called::{Called, Course};
 use crate::worker::session::{ReplyMode, Session};
 
 /// End of the parsing of a batch.
@@ -227,7 +227,9 @@ impl<E: Enter> Executor<'_, '_, E> {
                     is_idle = parser.is_idle();
                     let called = self.called(&arguments.view(rest));
                     let mut request = request(called, offset, consumed);
-                    request.is_brief_read &= arguments.view(rest).large_bytes() == 0;
+                    if arguments.view(rest).large_bytes() > 0 {
+                        request.course = Course::Full;
+                    }
                     batch.requests.push(request);
                     if let Some(called) = called {
                         self.worker.heads.remember(rest, arguments, called);
@@ -250,8 +252,14 @@ impl<E: Enter> Executor<'_, '_, E> {
         let has_key = usize::from(traits.fixed_key) < view.len()
             && (!traits.is_script || script::has_short_key(view));
         let key = if has_key { traits.fixed_key } else { 0 };
-        let is_brief_read = traits.is_brief_read && commands.command(id).takes(view.len());
-        Some(Called { id, key, is_of_collections: traits.is_of_collections, is_brief_read })
+        let course = if !commands.command(id).takes(view.len()) {
+            Course::Full
+        } else if traits.is_brief_read {
+            Course::BriefRead
+        } else {
+            self.handlers.write_run_of(id).map_or(Course::Full, Course::WriteRun)
+        };
+        Some(Called { id, key, is_of_collections: traits.is_of_collections, course })
     }
 
     fn execute_batch(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
@@ -267,43 +275,13 @@ impl<E: Enter> Executor<'_, '_, E> {
         executed
     }
 
-    /// Asks the processor for the entries of the requests from `first` on that are executed next.
-    #[inline]
-    fn prefetch_entries(&self, requests: &mut [Request], first: usize) {
-        let guard = self.reader.enter();
-        let end = requests.len().min(first + PREFETCHED_ENTRIES_MAX);
-        let keys = requests[first..end].iter_mut().filter_map(Request::key_hash_mut);
-        self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
-    }
-
-    /// Asks the processor for the collections under the keys of the next requests, whose entries
-    /// were asked for long ago.
-    #[inline]
-    fn prefetch_values(&self, requests: &[Request]) {
-        let next = &requests[..requests.len().min(PREFETCHED_ENTRIES_MAX)];
-        if next.iter().any(|next| next.is_of_collections) {
-            self.prefetch_values_of(next);
-        }
-    }
-
-    #[inline(never)]
-    fn prefetch_values_of(&self, requests: &[Request]) {
-        let guard = self.reader.enter();
-        let of_collections = requests.iter().filter(|request| request.is_of_collections);
-        let keys = of_collections.filter_map(Request::key_hash);
-        self.shared.keyspace.prefetch_values(self.session.database, keys, guard.section());
-    }
-
     fn execute_requests(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
         let mut reads_briefly = self.reads_briefly();
-        for index in 0..batch.requests.len() {
-            let next = index + PREFETCHED_ENTRIES_MAX;
+        let (mut index, mut runs_from) = (0, 0);
+        while index < batch.requests.len() {
             if index % PREFETCHED_ENTRIES_MAX == 0 && batch.requests.len() > 1 {
-                self.prefetch_values(&batch.requests[index..]);
-                if next < batch.requests.len() {
-                    self.prefetch_entries(&mut batch.requests, next);
-                }
+                self.prefetch_next(batch, index);
             }
             let request = &batch.requests[index];
             let view = batch.arguments[index].view(&input[request.start..]);
@@ -312,6 +290,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 match self.read_briefly((index, before), request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
+                        index += 1;
                         continue;
                     }
                     step => {
@@ -320,26 +299,24 @@ impl<E: Enter> Executor<'_, '_, E> {
                     }
                 }
             } else {
-                let bytes = request.end - request.start + view.large_bytes();
-                let alone = self.is_timed_alone(request.id, bytes);
-                if alone {
-                    self.end_run(|index| batch.view(index, input));
+                if let Course::WriteRun(family) = request.course
+                    && index >= runs_from
+                {
+                    let run = self.run_writes(batch, (index, family), input);
+                    runs_from = run.next;
+                    if run.end > index {
+                        consumed = batch.requests[run.end - 1].end;
+                        if self.ends_turn(batch, run.end, input) {
+                            return Executed { consumed, next: Some(Next::Turn) };
+                        }
+                        self.prefetch_behind_run(batch, index, run.end);
+                        index = run.end;
+                        continue;
+                    }
                 }
-                let before = self.take_pushes(before, request.id);
-                let is_large = bytes >= LARGE_BYTES_MIN as usize;
-                let step = match is_large.then(|| self.check_request_room(&view)) {
-                    Some(Err(error)) => self.refuse(&error),
-                    _ => self.execute_measured((index, before), request, &view),
-                };
-                if alone {
-                    self.end_run(|index| batch.view(index, input));
-                }
+                let executed = self.execute_fully(batch, (index, before), &view, input);
                 reads_briefly = self.reads_briefly();
-                let is_full = self.is_turn_used_up(alone);
-                if is_full {
-                    self.replace_failed_reply(before);
-                }
-                (step, is_full)
+                executed
             };
             let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
@@ -358,6 +335,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 self.note_activity(request, view);
                 return Executed { consumed, next };
             }
+            index += 1;
         }
         if let Some((index, request)) = batch.requests.iter().enumerate().next_back() {
             self.note_activity(request, batch.view(index, input));
@@ -365,14 +343,53 @@ impl<E: Enter> Executor<'_, '_, E> {
         Executed { consumed, next: None }
     }
 
+    /// Executes a request after every question, behind replies of `before` bytes; true if the turn
+    /// ends with it.
+    #[inline(always)]
+    fn execute_fully(
+        &mut self,
+        batch: &Batch,
+        (index, before): (usize, usize),
+        view: &ArgumentView<'_>,
+        input: &[u8],
+    ) -> (Step, bool) {
+        let request = &batch.requests[index];
+        let bytes = request.end - request.start + view.large_bytes();
+        let alone = self.is_timed_alone(request.id, bytes);
+        if alone {
+            self.end_run(|index| batch.view(index, input));
+        }
+        let before = self.take_pushes(before, request.id);
+        let is_large = bytes >= LARGE_BYTES_MIN as usize;
+        let step = match is_large.then(|| self.check_request_room(view)) {
+            Some(Err(error)) => self.refuse(&error),
+            _ => self.execute_measured((index, before), request, view),
+        };
+        if alone {
+            self.end_run(|index| batch.view(index, input));
+        }
+        let is_full = self.is_turn_used_up(alone);
+        if is_full {
+            self.replace_failed_reply(before);
+        }
+        (step, is_full)
+    }
+
     /// Brief reads of this client that need no more than their lookup: nothing about the client or
     /// its user, and nothing about the server, asks for a look at each command. Commands of others
     /// that change this are seen from the next batch on.
     #[inline]
     fn reads_briefly(&self) -> BriefReads {
+        if self.is_plain() { self.session.brief_reads } else { BriefReads::None }
+    }
+
+    /// True if nothing about the client but its user, and nothing about the server, asks for a look
+    /// at each command.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
         let session = &*self.session;
         let settings = &self.worker.settings;
-        let is_brief = session.transaction.is_none()
+        session.transaction.is_none()
             && session.reply_mode == ReplyMode::On
             && session.lock_attempts == 0
             && !session.is_monitor
@@ -382,14 +399,13 @@ impl<E: Enter> Executor<'_, '_, E> {
             && !self.shared.may_hold_back()
             && !self.shared.monitors.is_watched()
             && !self.times_each_alone()
-            && settings.quiescent != Quiescent::Command;
-        if is_brief { session.brief_reads } else { BriefReads::None }
+            && settings.quiescent != Quiescent::Command
     }
 
     /// True if a request is one of the brief reads.
     #[inline]
     fn is_brief(&self, request: &Request, view: &ArgumentView<'_>, reads: BriefReads) -> bool {
-        request.is_brief_read
+        request.course == Course::BriefRead
             && match reads {
                 BriefReads::All => true,
                 BriefReads::Some => self.is_allowed_brief_read(request, view),
@@ -450,7 +466,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             || alone && self.worker.run.fills_turn(TURN_US_MAX * 1000)
     }
 
-    /// Executes a request for which [`Request::is_brief_read`] and [`Executor::reads_briefly`]
+    /// Executes a brief read for which [`Executor::reads_briefly`]
     /// hold.
     #[inline]
     fn read_briefly(
@@ -490,21 +506,6 @@ impl<E: Enter> Executor<'_, '_, E> {
             self.note_sizes(command, view, request.end - request.start, reply_bytes);
         }
         step
-    }
-
-    /// Lets others see what the client asked for last: no command when there is none of that name.
-    #[inline]
-    fn note_activity(&self, request: &Request, view: ArgumentView<'_>) {
-        let commands = &self.shared.commands;
-        let called = request.id.and_then(|id| {
-            let command = commands.command(id);
-            let is_whole = command.subcommands.is_empty() || view.len() < 2;
-            if is_whole { Some(id) } else { commands.find_subcommand(command, view.get(1)) }
-        });
-        let client = &self.session.client;
-        // Relaxed: for others' information only.
-        client.last_command.store(called.map_or(0, |id| id.index() as u32 + 1), Ordering::Relaxed);
-        client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
     }
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.

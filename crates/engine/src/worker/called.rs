@@ -1,6 +1,17 @@
 //! Commands of requests that a worker has seen lately, recognized by how they begin.
 
-use crate::command::CommandId;
+use crate::command::{CommandId, WriteRunFamily};
+
+/// Way in which a request may be executed, where that is not by itself and after every question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// None of these.
+    Full,
+    /// A small and complete request of a brief reading command.
+    BriefRead,
+    /// Part of a write run.
+    WriteRun(WriteRunFamily),
+}
 
 /// Command of a request, by its first argument and the number of those that follow.
 #[derive(Clone, Copy, Debug)]
@@ -9,5 +20,5 @@ pub(crate) struct Called {
     /// The argument that is its first key, or 0.
     pub(crate) key: u8,
     pub(crate) is_of_collections: bool,
-    pub(crate) is_brief_read: bool,
+    pub(crate) course: Course,
 }

@@ -42,3 +42,4 @@ mod streams_beside_valkey;
 mod strings;
 mod turns;
 mod waits;
+mod write_runs;

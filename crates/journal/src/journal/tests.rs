@@ -64,6 +64,24 @@ fn databases_are_selected_where_they_change_and_several_effects_are_a_transactio
     assert_eq!(words(&read(&mut cursor)), "SELECT 3;DEL c");
 }
 
+#[test]
+fn effects_of_commands_by_themselves_are_no_transaction() {
+    let journal = Journal::new(1);
+    let mut cursor = journal.merge().attach();
+    let mut divisible = record(0, &["RPUSH a 1", "RPUSH a 2"]);
+    divisible.set_divisible();
+    for record in [&mut divisible, &mut record(0, &["SET a 1", "SET b 1"])] {
+        journal.push(0, journal.allocate(), record);
+    }
+    divisible.append(&mut record(0, &["SET a 2", "SET b 2"]));
+    journal.push(0, journal.allocate(), &mut divisible);
+    journal.drain(&mut journal.merge());
+    assert_eq!(
+        words(&read(&mut cursor)),
+        "SELECT 0;RPUSH a 1;RPUSH a 2;MULTI;SET a 1;SET b 1;EXEC;MULTI;SET a 2;SET b 2;EXEC"
+    );
+}
+
 /// All ways to push four records from two lanes with a merge anywhere between: a number that nobody
 /// has pushed yet holds back all higher ones.
 #[test]

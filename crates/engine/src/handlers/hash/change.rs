@@ -67,6 +67,17 @@ impl<'e, 'h> Change<'e, 'h> {
         self.place(field).remove()
     }
 
+    /// End of a command, of those that are carried out together: a hash that was a table once
+    /// stays one.
+    pub(super) fn end_command(&mut self) {
+        self.tally.is_table = self.encoding() == Encoding::Hashtable;
+    }
+
+    /// Number of fields.
+    pub(super) fn len(&self) -> u64 {
+        self.edit.len()
+    }
+
     fn encoding(&self) -> Encoding {
         if self.tally.is_table || self.edit.len() > self.entries_max {
             Encoding::Hashtable

@@ -8,13 +8,19 @@ mod pieces;
 mod random;
 mod read;
 mod write;
+mod write_run;
 
 pub(super) use read::field_value;
 
 use crate::access::handler::Handler;
-use crate::command::Command;
+use crate::access::write_run::WriteRunCommands;
+use crate::command::{Command, WriteRunFamily};
 
 use declarations::*;
+
+/// Commands that may follow each other in a run.
+pub(crate) const WRITE_RUN: WriteRunCommands =
+    (WriteRunFamily::Hashes, &[&HSET, &HINCRBY, &HDEL], write_run::change_fields);
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

@@ -3,7 +3,7 @@
 use tidemill_resp::number::{format_integer, format_long_double, parse_integer, parse_long_double};
 use tidemill_store::value::hash::Field;
 
-use super::change::{DELETED_EVENT, SET_EVENT, change};
+use super::change::{Change, DELETED_EVENT, SET_EVENT, change};
 use crate::access::context::Cx;
 use crate::access::options::integer;
 use crate::access::outcome::Outcome;
@@ -55,22 +55,29 @@ pub(super) fn hincrby(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, field) = (cx.arg(1), cx.arg(2));
     let amount = integer(cx.arg(3))?;
     let event = Event::new(EventClass::HASH, "hincrby");
-    let sum = change(cx, key, event, |hash| {
-        let place = hash.place(field);
-        let old = place.get();
-        let value = match &old {
-            Some(old) => parse_integer(old.value).ok_or("ERR hash value is not an integer")?,
-            None => 0,
-        };
-        let sum = value.checked_add(amount).ok_or("ERR increment or decrement would overflow")?;
-        let expires_at_ms = expiry_of(old);
-        let mut text = Vec::with_capacity(20);
-        format_integer(sum, &mut text);
-        place.set(&text, expires_at_ms);
-        Ok(sum)
-    })?;
+    let sum = change(cx, key, event, |hash| incremented(hash, field, amount))?;
     cx.reply.integer(sum);
     Ok(())
+}
+
+/// Adds an amount to the integer of a field, and returns the sum.
+pub(super) fn incremented(
+    hash: &mut Change<'_, '_>,
+    field: &[u8],
+    amount: i64,
+) -> Result<i64, CommandError> {
+    let place = hash.place(field);
+    let old = place.get();
+    let value = match &old {
+        Some(old) => parse_integer(old.value).ok_or("ERR hash value is not an integer")?,
+        None => 0,
+    };
+    let sum = value.checked_add(amount).ok_or("ERR increment or decrement would overflow")?;
+    let expires_at_ms = expiry_of(old);
+    let mut text = Vec::with_capacity(20);
+    format_integer(sum, &mut text);
+    place.set(&text, expires_at_ms);
+    Ok(sum)
 }
 
 fn expiry_of(field: Option<Field<'_>>) -> Option<u64> {

@@ -90,19 +90,41 @@ pub(super) fn after_addition(
     (added_count, added_bytes): (u64, u64),
     limit: Limit,
 ) -> Encoding {
+    let (len, bytes) = list.map_or((0, 0), |list| (list.len(), list.bytes()));
+    let exact = || list.map_or(LISTPACK_HEADER_BYTES, |list| listpack_bytes(list.iter()));
+    judge_addition(old, (len, bytes), exact, (added_count, added_bytes), limit)
+}
+
+/// As [`after_addition`], before the elements are added to what an edit made of the list so far.
+pub(super) fn after_addition_to(
+    old: Option<Encoding>,
+    list: &mut ListEdit<'_>,
+    added: (u64, u64),
+    limit: Limit,
+) -> Encoding {
+    let sizes = (list.len(), list.allocated_bytes());
+    judge_addition(old, sizes, || listpack_bytes(list.iter()), added, limit)
+}
+
+/// Encoding after an addition to a list with a number of elements and of allocated bytes, of which
+/// `listpack_bytes` counts those of a listpack.
+fn judge_addition(
+    old: Option<Encoding>,
+    (len, allocated_bytes): (u64, u64),
+    listpack_bytes: impl FnOnce() -> u64,
+    (added_count, added_bytes): (u64, u64),
+    limit: Limit,
+) -> Encoding {
     if old == Some(Encoding::Quicklist) {
         return Encoding::Quicklist;
     }
-    let count = list.map_or(0, |list| list.len()) + added_count;
-    let upper = list.map_or(0, |list| list.bytes())
+    let count = len + added_count;
+    let upper = allocated_bytes
         + added_bytes
         + ELEMENT_OVERHEAD_BYTES
         + count.min(64) * ELEMENT_OVERHEAD_BYTES;
     let fits = count <= limit.count
-        && (upper <= limit.bytes / 2
-            || list.map_or(LISTPACK_HEADER_BYTES, |list| listpack_bytes(list.iter()))
-                + added_bytes
-                <= limit.bytes);
+        && (upper <= limit.bytes / 2 || listpack_bytes() + added_bytes <= limit.bytes);
     if fits { Encoding::Listpack } else { Encoding::Quicklist }
 }
 

@@ -8,14 +8,23 @@ mod movement;
 mod pieces;
 mod pop;
 mod push;
+mod write_run;
 
 pub(super) use encoding::new_encoding;
 pub(crate) use encoding::{node_limit, restored_encoding};
 
 use crate::access::handler::Handler;
-use crate::command::Command;
+use crate::access::write_run::WriteRunCommands;
+use crate::command::{Command, WriteRunFamily};
 
 use declarations::*;
+
+/// Commands that may follow each other in a run.
+pub(crate) const WRITE_RUN: WriteRunCommands = (
+    WriteRunFamily::Lists,
+    &[&LPUSH, &RPUSH, &LPUSHX, &RPUSHX, &LPOP, &RPOP],
+    write_run::push_and_pop,
+);
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

@@ -8,15 +8,21 @@ mod pieces;
 mod random;
 mod read;
 mod write;
+mod write_run;
 
 pub(crate) use encoding::Thresholds;
 pub(crate) use member::member_of;
 pub(super) use member::{texts, texts_of, with_text};
 
 use crate::access::handler::Handler;
-use crate::command::Command;
+use crate::access::write_run::WriteRunCommands;
+use crate::command::{Command, WriteRunFamily};
 
 use declarations::*;
+
+/// Commands that may follow each other in a run.
+pub(crate) const WRITE_RUN: WriteRunCommands =
+    (WriteRunFamily::Sets, &[&SADD, &SREM], write_run::add_and_remove);
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

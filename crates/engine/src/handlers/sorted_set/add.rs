@@ -2,7 +2,7 @@
 
 use tidemill_resp::number::parse_double;
 use tidemill_store::value::sorted_set::{SortedSet, SortedSetEdit};
-use tidemill_store::{Encoding, EntryRef, Kind};
+use tidemill_store::{Encoding, Kind};
 
 use super::encoding::{Limits, encoding};
 use crate::access::context::Cx;
@@ -25,6 +25,11 @@ pub(in crate::handlers) struct Options {
 }
 
 impl Options {
+    /// None but whether a score is added to the present one.
+    pub(super) fn of_increment(is_increment: bool) -> Options {
+        Options { is_increment, ..Options::default() }
+    }
+
     /// Reads the options, and returns the index of the first argument behind them.
     fn parse(cx: &Cx<'_, '_>) -> (Options, usize) {
         let mut options = Options::default();
@@ -79,31 +84,30 @@ impl Options {
 pub(in crate::handlers) type Pair<'a> = (f64, &'a [u8]);
 
 /// A sorted set to which members are added.
-struct Addition {
+pub(super) struct Addition {
     options: Options,
     limits: Limits,
-    is_skiplist: bool,
-    added_count: u64,
+    pub(super) is_skiplist: bool,
+    pub(super) added_count: u64,
     updated_count: u64,
     /// Score of the last member, if the options let it have the given one.
-    score: Option<f64>,
+    pub(super) score: Option<f64>,
 }
 
 impl Addition {
     /// The number of arguments counts, as many members as they may be in the end.
-    fn new(
+    pub(super) fn new(
         options: Options,
         limits: Limits,
-        old: Option<EntryRef<'_>>,
+        was_skiplist: bool,
         pairs: &[Pair<'_>],
     ) -> Addition {
         let is_exceeded = |(_, member): &Pair<'_>| limits.are_exceeded(pairs.len() as u64, member);
-        let is_skiplist = old.is_some_and(|entry| entry.encoding() == Encoding::Skiplist)
-            || pairs.iter().any(is_exceeded);
+        let is_skiplist = was_skiplist || pairs.iter().any(is_exceeded);
         Addition { options, limits, is_skiplist, added_count: 0, updated_count: 0, score: None }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         set: &mut SortedSetEdit<'_>,
         &(given, member): &Pair<'_>,
@@ -133,7 +137,7 @@ impl Addition {
         failure.map_or(Ok(()), Err)
     }
 
-    fn change_count(&self) -> u64 {
+    pub(super) fn change_count(&self) -> u64 {
         self.added_count + self.updated_count
     }
 
@@ -154,7 +158,8 @@ fn add(
     if let Some(entry) = old {
         room.check_edit(entry, pairs.len() as u64)?;
     }
-    let mut addition = Addition::new(options, limits, old, pairs);
+    let was_skiplist = old.is_some_and(|entry| entry.encoding() == Encoding::Skiplist);
+    let mut addition = Addition::new(options, limits, was_skiplist, pairs);
     let name = if options.is_increment { "zincr" } else { "zadd" };
     edit.change::<SortedSet<'_>, _>(Event::new(EventClass::SORTED_SET, name), |set| {
         pairs.iter().try_for_each(|pair| addition.add(set, pair))?;
@@ -210,7 +215,7 @@ pub(super) fn zincrby(cx: &mut Cx<'_, '_>) -> Outcome {
     if Options::parse(cx).1 > 2 {
         return Err(CommandError::Syntax.into());
     }
-    let options = Options { is_increment: true, ..Options::default() };
+    let options = Options::of_increment(true);
     let (key, member) = (cx.arg(1), cx.arg(3));
     let pair = (score_argument(cx.arg(2))?, member);
     let addition = add(cx, key, options, &[pair])?;

@@ -12,15 +12,21 @@ mod range;
 mod read;
 mod remove;
 mod store;
+mod write_run;
 
 pub(super) use add::{Options as AddOptions, add_and_answer};
 pub(super) use encoding::Limits;
 pub(super) use store::store;
 
 use crate::access::handler::Handler;
-use crate::command::Command;
+use crate::access::write_run::WriteRunCommands;
+use crate::command::{Command, WriteRunFamily};
 
 use declarations::*;
+
+/// Commands that may follow each other in a run.
+pub(crate) const WRITE_RUN: WriteRunCommands =
+    (WriteRunFamily::SortedSets, &[&ZADD, &ZINCRBY], write_run::add);
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

@@ -15,7 +15,11 @@ use crate::limits::STREAM_ENTRY_BYTES_MAX;
 const ADD_EVENT: Event = Event::new(EventClass::STREAM, "xadd");
 
 /// Id of the entry that is added.
-fn new_id(given: Option<GivenId>, last: StreamId, now_ms: u64) -> Result<StreamId, CommandError> {
+pub(super) fn new_id(
+    given: Option<GivenId>,
+    last: StreamId,
+    now_ms: u64,
+) -> Result<StreamId, CommandError> {
     let id = match given {
         None => {
             let now = StreamId { ms: now_ms, seq: 0 };

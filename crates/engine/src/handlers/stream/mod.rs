@@ -15,9 +15,11 @@ mod pieces;
 mod range;
 mod read;
 mod trim;
+mod write_run;
 
 use crate::access::handler::Handler;
-use crate::command::Command;
+use crate::access::write_run::WriteRunCommands;
+use crate::command::{Command, WriteRunFamily};
 
 use declarations::*;
 
@@ -25,6 +27,10 @@ pub(crate) use self::lag::Counters;
 
 /// Commands that have subcommands only.
 pub(crate) const CONTAINERS: &[&Command] = &[&XGROUP, &XINFO];
+
+/// Commands that may follow each other in a run.
+pub(crate) const WRITE_RUN: WriteRunCommands =
+    (WriteRunFamily::Streams, &[&XADD], write_run::append);
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

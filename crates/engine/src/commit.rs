@@ -19,6 +19,8 @@ pub use tidemill_journal::{Record, RecordNumber};
 use tidemill_resp::request::{Arguments, Limits, OwnedArguments, Progress, RequestParser};
 use tidemill_store::gate::ClosedGate;
 
+use crate::limits::KEPT_RECORD_BYTES;
+
 bitflags! {
     /// Classes of keyspace events, as in `notify-keyspace-events`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +218,12 @@ impl Sinks {
     pub(crate) fn journal(&self) -> Option<&dyn Journal> {
         self.journal.as_deref().filter(|_| self.is_active(ActiveSinks::JOURNAL))
     }
+
+    /// The journal, switched on or not.
+    #[inline]
+    pub(crate) fn installed_journal(&self) -> Option<&dyn Journal> {
+        self.journal.as_deref()
+    }
 }
 
 impl fmt::Debug for Sinks {
@@ -277,6 +285,16 @@ impl Effects {
             (_, true) => self.record.append(&mut self.explicit),
             (_, false) => self.record.push(database, args),
         }
+    }
+
+    /// Forgets everything; false if the buffers are so large that they are not to be kept.
+    pub(crate) fn clear_for_next(&mut self) -> bool {
+        self.is_explicit = false;
+        let records = [&mut self.record, &mut self.explicit];
+        records.into_iter().all(|record| {
+            record.clear(usize::MAX);
+            record.buffer_bytes() <= KEPT_RECORD_BYTES
+        })
     }
 
     /// The record of everything since it was last taken or appended to a journal.

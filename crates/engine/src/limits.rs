@@ -399,6 +399,9 @@ pub const SAVE_RETRY_S: u64 = 5;
 /// Valkey.
 pub const REWRITE_FAILURES_MAX: u64 = 3;
 
+/// Bytes of a record's buffers that a worker keeps for its next unit, at most.
+pub const KEPT_RECORD_BYTES: usize = 64 * 1024;
+
 /// Microseconds between two lines of a worker's log about damaged payloads.
 pub const DAMAGE_LINE_US: u64 = 1_000_000;
 

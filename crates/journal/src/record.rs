@@ -88,6 +88,14 @@ impl Record {
         self.is_divisible = false;
     }
 
+    /// Bytes of its buffers, in use or not.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        let spans = self.spans.capacity() * size_of::<EffectSpan>();
+        let large: usize = self.large.iter().map(|bytes| bytes.len()).sum();
+        self.bytes.capacity() + spans + self.large.capacity() * size_of::<Box<[u8]>>() + large
+    }
+
     /// Its effects in order.
     #[must_use]
     pub fn effects(&self) -> Effects<'_> {

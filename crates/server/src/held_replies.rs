@@ -7,17 +7,47 @@
 use tidemill_engine::commit::RecordNumber;
 use tidemill_resp::encode::ReplyBuffer;
 
+use crate::limits::{SPARE_REPLIES_MAX, SPARE_REPLY_BYTES_MAX};
+
 /// Replies of one connection that wait. No memory while there are none.
 #[derive(Debug, Default)]
 pub(crate) struct HeldReplies(Option<Box<Groups>>);
 
-#[derive(Debug)]
+/// Memory of a worker for replies that will wait: in most iterations those of the same number of
+/// connections do, for some microseconds.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "they are handed out in their boxes")]
+pub(crate) struct SpareGroups(Vec<Box<Groups>>);
+
+impl SpareGroups {
+    fn take(&mut self) -> Box<Groups> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory, unless there is much already.
+    fn give_back(&mut self, mut groups: Box<Groups>) {
+        debug_assert!(groups.second.is_none());
+        groups.first.replies.clear();
+        let bytes = groups.first.replies.allocated_bytes();
+        if bytes <= SPARE_REPLY_BYTES_MAX && self.0.len() < SPARE_REPLIES_MAX {
+            self.0.push(groups);
+        }
+    }
+
+    /// Gives half of the memory back.
+    pub(crate) fn shrink(&mut self) {
+        self.0.truncate(self.0.len() / 2);
+        self.0.shrink_to(self.0.len());
+    }
+}
+
+#[derive(Debug, Default)]
 struct Groups {
     first: Group,
     second: Option<Group>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Group {
     /// Last record that they depend on.
     need: RecordNumber,
@@ -47,9 +77,18 @@ impl HeldReplies {
     }
 
     /// Keeps replies, behind those that wait already; `reply` is empty afterwards.
-    pub(crate) fn hold(&mut self, need: RecordNumber, reply: &mut ReplyBuffer) {
+    pub(crate) fn hold(
+        &mut self,
+        need: RecordNumber,
+        reply: &mut ReplyBuffer,
+        spare: &mut SpareGroups,
+    ) {
         let Some(groups) = &mut self.0 else {
-            self.0 = Some(Box::new(Groups { first: Group::new(need, reply), second: None }));
+            let mut groups = spare.take();
+            groups.first.need = need;
+            groups.first.replies.set_protocol(reply.protocol());
+            groups.first.replies.append(reply);
+            self.0 = Some(groups);
             return;
         };
         if need == groups.first.need && groups.second.is_none() {
@@ -60,6 +99,28 @@ impl HeldReplies {
         } else {
             groups.second = Some(Group::new(need, reply));
         }
+    }
+
+    /// Lets `send` take all of them from where they are, if all are released; `None` otherwise.
+    /// What it leaves is moved to `output`, which has to be empty.
+    pub(crate) fn send_all<T>(
+        &mut self,
+        released: RecordNumber,
+        output: &mut ReplyBuffer,
+        spare: &mut SpareGroups,
+        send: impl FnOnce(&mut ReplyBuffer) -> T,
+    ) -> Option<T> {
+        debug_assert!(output.is_empty(), "what waits comes behind the output");
+        let mut groups = self.0.take_if(|groups| {
+            let Groups { first, second } = &**groups;
+            first.need <= released && second.is_none() && !first.replies.has_failed()
+        })?;
+        let sent = send(&mut groups.first.replies);
+        if !groups.first.replies.is_empty() {
+            output.append(&mut groups.first.replies);
+        }
+        spare.give_back(groups);
+        Some(sent)
     }
 
     /// Moves replies whose records are released behind `output`.
@@ -96,9 +157,10 @@ mod tests {
     #[test]
     fn replies_leave_in_order_and_not_before_their_records() {
         let mut held = HeldReplies::default();
+        let mut spare = SpareGroups::default();
         let mut output = reply("0");
         for (need, text) in [(3, "a"), (3, "b"), (5, "c"), (9, "d")] {
-            held.hold(need, &mut reply(text));
+            held.hold(need, &mut reply(text), &mut spare);
         }
         assert_eq!(held.len(), 4);
         held.release(2, &mut output);
@@ -108,7 +170,7 @@ mod tests {
         // Those gathered meanwhile wait for the last of their records.
         held.release(8, &mut output);
         assert_eq!(output.to_vec(), b"0ab");
-        held.hold(10, &mut reply("e"));
+        held.hold(10, &mut reply("e"), &mut spare);
         held.release(9, &mut output);
         assert_eq!(output.to_vec(), b"0abcd");
         held.release(u64::MAX, &mut output);
@@ -116,13 +178,44 @@ mod tests {
         assert!(held.is_empty());
     }
 
+    #[test]
+    fn replies_are_sent_from_where_they_are_once_all_are_released() {
+        let (mut held, mut spare) = (HeldReplies::default(), SpareGroups::default());
+        let mut output = reply("");
+        let never = |_: &mut ReplyBuffer| panic!("they wait");
+        assert_eq!(held.send_all(9, &mut output, &mut spare, never), None);
+        held.hold(3, &mut reply("abc"), &mut spare);
+        held.hold(4, &mut reply("d"), &mut spare);
+        // A part is released: the order is kept by the output.
+        assert_eq!(held.send_all(3, &mut output, &mut spare, never), None);
+        held.release(3, &mut output);
+        assert_eq!(output.to_vec(), b"abc");
+        output.clear();
+        assert_eq!(held.send_all(3, &mut output, &mut spare, never), None);
+        // The socket takes a part only.
+        let sent = held.send_all(4, &mut output, &mut spare, |replies| replies.len());
+        assert_eq!((sent, held.is_empty()), (Some(1), true));
+        assert_eq!(output.to_vec(), b"d");
+        output.clear();
+        // Memory of replies that were sent has nothing of them.
+        held.hold(5, &mut reply("e"), &mut spare);
+        let sent = held.send_all(5, &mut output, &mut spare, |replies| {
+            let sent = replies.to_vec();
+            replies.clear();
+            sent
+        });
+        assert_eq!(sent.as_deref(), Some(&b"e"[..]));
+        assert!(output.is_empty() && held.is_empty());
+    }
+
     /// A client that sends without end: its first replies do not wait for its last.
     #[test]
     fn replies_that_come_meanwhile_do_not_put_earlier_ones_off() {
         let mut held = HeldReplies::default();
+        let mut spare = SpareGroups::default();
         let mut output = reply("");
         for number in 1..1000 {
-            held.hold(number, &mut reply("x"));
+            held.hold(number, &mut reply("x"), &mut spare);
             held.release(number.saturating_sub(10), &mut output);
         }
         assert!(held.len() <= 20, "{} replies wait", held.len());

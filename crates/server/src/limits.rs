@@ -77,6 +77,13 @@ pub const FREED_FRACTION: usize = 16;
 /// Bytes of retired memory that a worker frees in one iteration at most.
 pub const FREED_BYTES_MAX: usize = 16 << 20;
 
+/// Connections for whose replies a worker keeps memory while none of them wait for the append-only
+/// file.
+pub const SPARE_REPLIES_MAX: usize = 256;
+
+/// Bytes of such memory for one connection.
+pub const SPARE_REPLY_BYTES_MAX: usize = 4 * 1024;
+
 /// Bytes of a worker's reply buffer that are kept between connections.
 pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 

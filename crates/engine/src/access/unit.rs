@@ -13,6 +13,9 @@
 //! A blocked client is served by a unit of its own, with a number of its own. It takes over the
 //! locks of the unit that served it ([`Unit::succeed`]) and may add to them.
 
+use std::cell::Cell;
+use std::fmt;
+
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
@@ -39,14 +42,14 @@ pub struct Unit<'k> {
     changes: u64,
     /// Notes of units that are journaled or serve blocked clients. Apart, because every command
     /// pays for the size of a unit.
-    notes: Option<Box<Notes<'k>>>,
+    notes: Option<Box<Notes>>,
 }
 
-/// Notes that most units do without.
+/// Notes that most units do without. Their buffers go from unit to unit of a worker.
 #[derive(Debug, Default)]
-struct Notes<'k> {
-    /// The journal, if it was switched on when the unit began.
-    journal: Option<&'k dyn Journal>,
+struct Notes {
+    /// True if the journal was switched on when the unit began.
+    is_journaled: bool,
     number: Option<RecordNumber>,
     effects: Effects,
     ready: ReadyKeys,
@@ -57,18 +60,28 @@ struct Notes<'k> {
     /// Messages and events that wait for the end; none if they are told at once.
     outbox: Option<Outbox>,
     /// Time since which its slots are held, monotonic ns, if that is timed.
-    held: Option<(&'k Shared, u64)>,
+    held_since_ns: Option<u64>,
+}
+
+/// Memory of a unit that has ended, for the next one of its worker.
+#[derive(Default)]
+pub(crate) struct SpareNotes(Cell<Option<Box<Notes>>>);
+
+impl fmt::Debug for SpareNotes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SpareNotes").finish_non_exhaustive()
+    }
 }
 
 impl<'k> Unit<'k> {
     /// A unit that begins under these locks.
     #[inline(always)]
-    pub(crate) fn new(shared: &'k Shared, locks: LockSet<'k>) -> Unit<'k> {
-        let notes = shared.sinks.journal().map(Notes::journaled);
+    pub(crate) fn new(shared: &'k Shared, worker: &Worker, locks: LockSet<'k>) -> Unit<'k> {
+        let notes = shared.sinks.journal().map(|_| Notes::journaled(&worker.spare_notes));
         Unit { locks, changes: 0, notes }
     }
 
-    fn notes(&mut self) -> &mut Notes<'k> {
+    fn notes(&mut self) -> &mut Notes {
         self.notes.get_or_insert_default()
     }
 
@@ -90,7 +103,7 @@ impl<'k> Unit<'k> {
         let stats = worker.stats(shared);
         if stats.held_units.value().is_multiple_of(HELD_SAMPLE) && worker.settings.latency_tracking
         {
-            self.notes().held = Some((shared, shared.clock.monotonic_ns()));
+            self.notes().held_since_ns = Some(shared.clock.monotonic_ns());
         }
         stats.held_units.add(1);
         self.locks.mark_held();
@@ -106,10 +119,11 @@ impl<'k> Unit<'k> {
     #[inline]
     pub(crate) fn lock_to_publish(
         &mut self,
+        shared: &Shared,
         slot: SlotNumber,
     ) -> Option<&mut SlotLock<'k, SlotRegistry>> {
         if self.notes.is_some() && !self.is_concealed() {
-            self.notes().take_number();
+            self.notes().take_number(shared);
         }
         self.locks.lock(slot)
     }
@@ -229,13 +243,13 @@ impl<'k> Unit<'k> {
     /// True if its effects are journaled.
     #[must_use]
     pub(crate) fn is_journaled(&self) -> bool {
-        self.notes.as_ref().is_some_and(|notes| notes.journal.is_some())
+        self.notes.as_ref().is_some_and(|notes| notes.is_journaled)
     }
 
     /// Effects of its commands; none to be noted where it is not journaled.
     pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
         let notes = self.notes.as_mut()?;
-        notes.journal.is_some().then_some(&mut notes.effects)
+        notes.is_journaled.then_some(&mut notes.effects)
     }
 
     /// Notes changes of the present command.
@@ -303,21 +317,21 @@ impl<'k> Unit<'k> {
     /// Ends the unit without giving its locks back: another one begins under them. The record of
     /// one that was seen goes to the journal at once, that of a concealed one with its locks.
     #[inline]
-    pub(crate) fn succeed(&mut self, worker: &Worker) {
+    pub(crate) fn succeed(&mut self, shared: &Shared, worker: &Worker) {
         self.changes = 0;
         let is_concealed = self.is_concealed();
         if let Some(notes) = &mut self.notes {
-            notes.end_record(worker.index, is_concealed);
+            notes.end_record(shared, worker.index, is_concealed);
         }
     }
 
     /// Ends the last unit under these locks and gives them back. Returns the replies to the clients
     /// that were served, which are to be sent then.
     #[inline]
-    pub(crate) fn release(mut self, worker: &Worker) -> Vec<(usize, Message)> {
-        self.succeed(worker);
+    pub(crate) fn release(mut self, shared: &Shared, worker: &Worker) -> Vec<(usize, Message)> {
+        self.succeed(shared, worker);
         // Before the first slot is unmarked: nobody has seen any of it yet.
-        self.notes.take().map_or_else(Vec::new, |notes| notes.end(worker.index))
+        self.notes.take().map_or_else(Vec::new, |notes| notes.end(shared, worker))
     }
 }
 
@@ -334,12 +348,12 @@ pub(crate) struct SuspendedUnit {
 impl SuspendedUnit {
     /// Goes on with the unit. The journal is as it was: it is switched with the gate closed, which
     /// needs the token.
-    pub(crate) fn resume(self, shared: &Shared) -> Unit<'_> {
-        let mut unit = Unit::new(shared, self.locks.attach(shared));
+    pub(crate) fn resume<'k>(self, shared: &'k Shared, worker: &Worker) -> Unit<'k> {
+        let mut unit = Unit::new(shared, worker, self.locks.attach(shared));
         let has_notes = !self.ready.is_empty() || self.outbox.is_some();
         if unit.notes.is_some() || has_notes || self.held_since_ns.is_some() {
             let notes = unit.notes();
-            notes.held = self.held_since_ns.map(|since_ns| (shared, since_ns));
+            notes.held_since_ns = self.held_since_ns;
             notes.effects = self.effects;
             notes.ready = self.ready;
             notes.outbox = self.outbox;
@@ -357,31 +371,38 @@ impl Unit<'_> {
     pub(crate) fn suspend(self) -> SuspendedUnit {
         let notes = self.notes.map(|notes| *notes).unwrap_or_default();
         assert!(notes.number.is_none() && notes.served.is_empty() && notes.concealed.is_empty());
-        let Notes { effects, ready, outbox, held, .. } = notes;
-        let held_since_ns = held.map(|(_, since_ns)| since_ns);
+        let Notes { effects, ready, outbox, held_since_ns, .. } = notes;
         SuspendedUnit { locks: self.locks.detach(), effects, ready, outbox, held_since_ns }
     }
 }
 
-impl<'k> Notes<'k> {
+impl Notes {
+    /// Notes of a unit that is journaled, in the memory of an earlier one's if there is some.
     #[cold]
-    fn journaled(journal: &'k dyn Journal) -> Box<Notes<'k>> {
-        Box::new(Notes { journal: Some(journal), ..Notes::default() })
+    fn journaled(spare: &SpareNotes) -> Box<Notes> {
+        let mut notes = spare.0.take().unwrap_or_default();
+        notes.is_journaled = true;
+        notes
     }
 
     /// Takes the number of a unit that is seen with its next publication.
     #[cold]
-    fn take_number(&mut self) {
-        if let Some(journal) = self.journal
+    fn take_number(&mut self, shared: &Shared) {
+        if let Some(journal) = self.journal(shared)
             && self.number.is_none()
         {
             self.number = Some(journal.number());
         }
     }
 
+    /// The journal if it was switched on when the unit began; it may be off by now.
+    fn journal<'s>(&self, shared: &'s Shared) -> Option<&'s dyn Journal> {
+        shared.sinks.installed_journal().filter(|_| self.is_journaled)
+    }
+
     #[cold]
-    fn end_record(&mut self, worker: usize, is_concealed: bool) {
-        let Some(journal) = self.journal else { return };
+    fn end_record(&mut self, shared: &Shared, worker: usize, is_concealed: bool) {
+        let Some(journal) = self.journal(shared) else { return };
         let record = self.effects.record();
         match self.number.take() {
             Some(number) => journal.append(worker, number, record),
@@ -395,16 +416,34 @@ impl<'k> Notes<'k> {
 
     /// Numbers and appends the records of concealed units; returns the replies to served clients.
     #[cold]
-    fn end(self, worker: usize) -> Vec<(usize, Message)> {
-        if let Some((shared, since_ns)) = self.held {
+    fn end(mut self: Box<Self>, shared: &Shared, worker: &Worker) -> Vec<(usize, Message)> {
+        if let Some(since_ns) = self.held_since_ns.take() {
             let held_ns = shared.clock.monotonic_ns().saturating_sub(since_ns);
-            shared.stats[worker].spreads.held_ns.record(held_ns);
+            shared.stats[worker.index].spreads.held_ns.record(held_ns);
         }
-        if let Some(journal) = self.journal {
-            for mut record in self.concealed {
-                journal.append(worker, journal.number(), &mut record);
+        if let Some(journal) = self.journal(shared) {
+            for mut record in self.concealed.drain(..) {
+                journal.append(worker.index, journal.number(), &mut record);
             }
         }
-        self.served
+        let served = std::mem::take(&mut self.served);
+        self.keep_for_next(&worker.spare_notes);
+        served
+    }
+
+    /// Leaves the memory to the worker's next unit, without anything of this one, and not more of
+    /// it than most units take.
+    fn keep_for_next(mut self: Box<Self>, spare: &SpareNotes) {
+        let Notes { is_journaled, number, effects, ready, served, concealed, outbox, .. } =
+            &mut *self;
+        debug_assert!(number.is_none() && served.is_empty() && concealed.is_empty());
+        (*is_journaled, *outbox) = (false, None);
+        concealed.shrink_to(0);
+        if !ready.is_empty() {
+            *ready = ReadyKeys::default();
+        }
+        if effects.clear_for_next() {
+            spare.0.set(Some(self));
+        }
     }
 }

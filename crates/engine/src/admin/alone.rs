@@ -26,10 +26,10 @@ pub(crate) fn alone<'k, T>(
     let _token = token.ok_or_else(|| Stop::wait(WaitTarget::Token))?;
     let gate = shared.close_gate(cx.reader.seat(), cx.session.gate_attempts());
     let gate = gate.map_err(Stop::wait)?;
-    let mut unit = Unit::new(shared, LockSet::alone());
+    let mut unit = Unit::new(shared, cx.worker, LockSet::alone());
     let result = work(cx, &gate, &mut unit);
     unit.end_command(shared, cx.worker, cx.session.database, &cx.args);
-    let served = unit.release(cx.worker);
+    let served = unit.release(shared, cx.worker);
     debug_assert!(served.is_empty(), "waiters are looked at when the others run again");
     Ok(result)
 }

@@ -196,11 +196,12 @@ fn run_found<E: Enter>(
     executor.worker.begin_lookups();
     let guard = executor.reader.enter();
     let section = guard.section();
+    let unit = Unit::new(shared, executor.worker, locks);
     let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
     let mut cx = Caller::client(shared, worker, reply, executor.session).calls(
         (command, args),
         section,
-        Access::Locked(Unit::new(shared, locks)),
+        Access::Locked(unit),
         known.reborrow(),
     );
     let mut found = FoundKeys::new(cx.database, positions.len(), cx.clock());
@@ -303,7 +304,7 @@ fn write_locked<'k, E: Enter>(
     may_release: bool,
 ) -> Outcome {
     let shared: &'k Shared = executor.shared;
-    let mut unit = Unit::new(shared, locks);
+    let mut unit = Unit::new(shared, executor.worker, locks);
     if publishes_several([(command, key_count)]) {
         unit.mark_held_timed(shared, executor.worker);
     }

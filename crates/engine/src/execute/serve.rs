@@ -273,7 +273,7 @@ fn serve_one<'k>(
     }
     worker.publish_misses(shared);
     unit.end_command(shared, worker, waiter.database, &args);
-    unit.succeed(worker);
+    unit.succeed(shared, worker);
     // It stays in the queues of its other keys until its worker takes it back; who no longer waits
     // is skipped.
     let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
@@ -323,7 +323,7 @@ pub fn serve_postponed(shared: &Shared, worker: &mut Worker, section: Section<'_
     for ready in worker.postponed.take() {
         match LockSet::one(shared, ready.key_hash.slot) {
             Ok(locks) => {
-                let mut unit = Unit::new(shared, locks);
+                let mut unit = Unit::new(shared, worker, locks);
                 unit.note_ready(ready);
                 commit(shared, worker, unit, section);
             }
@@ -412,8 +412,8 @@ pub(crate) fn edit_beside<'k>(
     worker.begin_changes(0, false);
     let mut reply = ReplyBuffer::default();
     let no_arguments = tidemill_resp::request::OwnedArguments::new([]);
+    let access = Access::Locked(Unit::new(shared, worker, locks));
     let caller = Caller::server(shared, &mut *worker, &mut reply, database);
-    let access = Access::Locked(Unit::new(shared, locks));
     let no_command = (&crate::command::Command::BASE_REF, &no_arguments.view());
     let mut cx = caller.calls(no_command, section, access, KeyHashes::None);
     edit(&mut cx);

@@ -369,11 +369,11 @@ fn exclude<'k, E: Enter>(
             true => LockSet::with_token(shared, &slots, &executor.contender())?,
             false => lock(executor, &slots)?,
         };
-        let unit = Unit::new(shared, locks);
+        let unit = Unit::new(shared, executor.worker, locks);
         return Ok(Exclusion { unit, alone: Alone::default(), publishes_several });
     }
     let (locks, alone) = lock_alone(executor, &slots)?;
-    let unit = Unit::new(shared, locks);
+    let unit = Unit::new(shared, executor.worker, locks);
     Ok(Exclusion { unit, alone, publishes_several })
 }
 

@@ -33,10 +33,10 @@ pub(crate) fn commit<'k>(
 ) {
     unit.deliver_messages(shared, worker);
     if unit.ready().is_some() {
-        unit.succeed(worker);
+        unit.succeed(shared, worker);
         unit = serve::serve_ready(shared, worker, unit, section);
     }
-    let served = unit.release(worker);
+    let served = unit.release(shared, worker);
     if !served.is_empty() {
         worker.post_changes(shared);
         worker.publish_lookups(shared);

@@ -1,26 +1,39 @@
 //! Connections of a worker whose replies wait for the append-only file.
 //!
-//! Knows sessions and records only; the replies are with their connections, in
-//! [`crate::held_replies`].
+//! Knows connections and records only; the replies are with their connections, in
+//! [`crate::held_replies`], and their memory is here while there are none.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidemill_engine::commit::RecordNumber;
 use tidemill_persist::append_only::AppendOnlyFile;
+use tidemill_resp::encode::ReplyBuffer;
 
-/// Sessions whose replies wait, by ascending records.
+use crate::connection::Connection;
+use crate::held_replies::SpareGroups;
+
+/// Connections whose replies wait, by ascending records.
 #[derive(Debug)]
 pub(super) struct Holding {
     log: Arc<AppendOnlyFile>,
     /// True if replies have to wait, as of the last iteration.
     is_active: bool,
-    waiting: VecDeque<(RecordNumber, u64)>,
+    waiting: VecDeque<Waiting>,
+    spare: SpareGroups,
+}
+
+/// A connection whose replies wait. It stays at its index until they are sent, or it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    need: RecordNumber,
+    pub(super) session: u64,
+    pub(super) index: usize,
 }
 
 impl Holding {
     pub(super) fn new(log: Arc<AppendOnlyFile>) -> Holding {
-        Holding { log, is_active: false, waiting: VecDeque::new() }
+        Holding { log, is_active: false, waiting: VecDeque::new(), spare: SpareGroups::default() }
     }
 
     /// Takes up whether there is a log. Inside of the gate, which it is closed for when that
@@ -42,22 +55,29 @@ impl Holding {
         &self.log
     }
 
-    /// Notes that replies of a session wait for a record.
-    pub(super) fn push(&mut self, need: RecordNumber, session: u64) {
-        self.waiting.push_back((need, session));
+    /// Keeps replies of a connection until a record is released; `reply` is empty afterwards.
+    pub(super) fn hold(
+        &mut self,
+        need: RecordNumber,
+        (index, connection): (usize, &mut Connection),
+        reply: &mut ReplyBuffer,
+    ) {
+        connection.held.hold(need, reply, &mut self.spare);
+        self.waiting.push_back(Waiting { need, session: connection.session.id(), index });
+    }
+
+    /// Memory for replies that will wait.
+    pub(super) fn spare_mut(&mut self) -> &mut SpareGroups {
+        &mut self.spare
     }
 
     /// The first record that replies wait for; 0 if none do.
     pub(super) fn first_need(&self) -> RecordNumber {
-        self.waiting.front().map_or(0, |&(need, _)| need)
+        self.waiting.front().map_or(0, |waiting| waiting.need)
     }
 
-    /// Takes a session whose replies may leave.
-    pub(super) fn take(&mut self, released: RecordNumber) -> Option<u64> {
-        let (need, session) = *self.waiting.front()?;
-        (need <= released).then(|| {
-            self.waiting.pop_front();
-            session
-        })
+    /// Takes a connection whose replies may leave.
+    pub(super) fn take(&mut self, released: RecordNumber) -> Option<Waiting> {
+        self.waiting.pop_front_if(|waiting| waiting.need <= released)
     }
 }

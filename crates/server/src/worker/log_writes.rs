@@ -9,6 +9,9 @@ use tidemill_rcu::Flavour;
 use tidemill_resp::encode::ReplyBuffer;
 
 use super::EventLoop;
+use super::holding::Waiting;
+use super::send::count_write;
+use crate::connection::Connection;
 use crate::output::Sent;
 
 impl<F: Flavour> EventLoop<F> {
@@ -34,10 +37,8 @@ impl<F: Flavour> EventLoop<F> {
         if connection.held.is_empty() && need <= log.released() {
             return false;
         }
-        connection.held.hold(need, reply);
+        holding.hold(need, (index, connection), reply);
         connection.publish_unsent();
-        let session = connection.session.id();
-        holding.push(need, session);
         self.after_send(index, Sent::Part);
         true
     }
@@ -51,8 +52,7 @@ impl<F: Flavour> EventLoop<F> {
         }
         let (need, released) = (holding.log().need(), holding.log().released());
         if need > released || !connection.held.is_empty() {
-            connection.held.hold(need, reply);
-            holding.push(need, connection.session.id());
+            holding.hold(need, (index, connection), reply);
         } else {
             connection.output.append(reply);
         }
@@ -72,8 +72,8 @@ impl<F: Flavour> EventLoop<F> {
         while log.waits(index, self.holding.first_need()) {
             let released = log.released();
             self.execution.enter_gate();
-            while let Some(session) = self.holding.take(released) {
-                self.release_replies(session, released);
+            while let Some(waiting) = self.holding.take(released) {
+                self.release_replies(waiting, released);
             }
             self.execution.leave_gate();
         }
@@ -84,9 +84,22 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    fn release_replies(&mut self, session: u64, released: u64) {
-        let Some(index) = self.connections.of_session(session) else { return };
-        let connection = &mut self.connections[index];
+    fn release_replies(&mut self, Waiting { session, index, .. }: Waiting, released: u64) {
+        let EventLoop { spec, execution, connections, holding, tls_buffers, .. } = self;
+        let connection = connections.get_mut(index).filter(|other| other.session.id() == session);
+        let Some(connection) = connection else { return };
+        if connection.output.is_empty() {
+            let Connection { transport, output, held, .. } = &mut *connection;
+            let sent = held.send_all(released, output, holding.spare_mut(), |replies| {
+                let before = replies.len();
+                (transport.send(replies, tls_buffers), before - replies.len())
+            });
+            if let Some((sent, count)) = sent {
+                connection.publish_unsent();
+                count_write(execution.stats(&spec.shared), connection, count);
+                return self.after_send(index, sent);
+            }
+        }
         let before = connection.output.len();
         connection.held.release(released, &mut connection.output);
         if connection.output.len() > before {

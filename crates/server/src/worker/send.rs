@@ -179,7 +179,7 @@ impl<F: Flavour> EventLoop<F> {
 }
 
 /// Counts a write of `bytes` to a connection.
-fn count_write(stats: &WorkerStats, connection: &Connection, bytes: usize) {
+pub(super) fn count_write(stats: &WorkerStats, connection: &Connection, bytes: usize) {
     stats.writes.add(u64::from(bytes > 0));
     stats.output_bytes.add(bytes as u64);
     connection.session.client.output_bytes.add(bytes as u64);

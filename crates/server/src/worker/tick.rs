@@ -17,6 +17,7 @@ impl<F: Flavour> EventLoop<F> {
             return;
         }
         self.execution.shrink_buffers();
+        self.holding.spare_mut().shrink();
         self.take_overdue();
         self.look_at_listeners();
         if self.spec.index == 0 {

@@ -175,7 +175,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;
         let heap = &cx.worker.heap;
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         match found {
             Some(found) => {
                 lock.replace(database, key_hash.hash, found, entry, Disposal::RetireValue, heap)
@@ -199,7 +199,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let mut collection = C::create(cx.shared.keyspace.seed(), heap);
         fill(&mut collection);
         let spec = tree_spec(key, key_hash, encoding, None, cx.worker);
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         let _present = lock.put_tree::<C>(database, found, collection, spec, section, heap);
         cx.changed(database, key, key_hash, event, found.is_none());
     }
@@ -222,7 +222,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let Some((encoding, expires_at_ms)) = fill(&mut collection)? else { return Ok(false) };
         let spec = tree_spec(key, key_hash, encoding, None, cx.worker);
         let spec = TreeSpec { expires_at_ms, ..spec };
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         let _present = lock.put_tree::<C>(database, found, collection, spec, section, heap);
         cx.changed(database, key, key_hash, event, found.is_none());
         Ok(true)
@@ -237,7 +237,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let Edit { cx, database, key, key_hash, found } = self;
         let found = found.expect("only an existing key expires");
         let heap = &cx.worker.heap;
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         lock.set_expiry(database, key_hash.hash, found, expires_at_ms, heap);
         cx.changed(database, key, key_hash, event, false);
     }
@@ -248,7 +248,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let Some(found) = found else { return false };
         let section = cx.section;
         let heap = &cx.worker.heap;
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         lock.remove(database, key_hash.hash, found, Disposal::RetireValue, section, heap);
         cx.changed(database, key, key_hash, event, false);
         true
@@ -265,7 +265,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let found = found.expect("only an existing key moves");
         let section = cx.section;
         let heap = &cx.worker.heap;
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         let entry = lock.take_as(database, key_hash.hash, found, place, section, heap);
         cx.changed(database, key, key_hash, event, false);
         entry
@@ -324,7 +324,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let mut editing = lock.edit::<C>(*found, heap);
         let Some((encoding, result)) = change(&mut editing)? else { return Ok(None) };
         let spec = tree_spec(key, *key_hash, encoding, *found, cx.worker);
-        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         let published = lock.publish_tree(*database, editing, spec, section, heap);
         Ok(Some((published, result)))
     }
@@ -372,7 +372,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let expires_at_ms = found.entry.expires_at_ms();
         self.cx.shared.saw_expired(expires_at_ms.expect("an expired entry has an expiry"));
         let heap = &self.cx.worker.heap;
-        let lock = self.cx.access.lock_to_publish(self.key_hash.slot);
+        let lock = self.cx.access.lock_to_publish(self.cx.shared, self.key_hash.slot);
         let hash = self.key_hash.hash;
         lock.remove(self.database, hash, found, Disposal::RetireValue, section, heap);
         let cx = &mut *self.cx;

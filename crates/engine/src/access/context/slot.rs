@@ -3,6 +3,7 @@
 use tidemill_store::{SlotLock, SlotNumber};
 
 use super::cx::Access;
+use crate::shared::Shared;
 use crate::slots::registry::SlotRegistry;
 
 impl<'k> Access<'k, '_> {
@@ -22,8 +23,12 @@ impl<'k> Access<'k, '_> {
     ///
     /// As [`Access::lock`].
     #[inline]
-    pub(super) fn lock_to_publish(&mut self, slot: SlotNumber) -> &mut SlotLock<'k, SlotRegistry> {
-        self.unit().lock_to_publish(slot).expect(ALL_DECLARED)
+    pub(super) fn lock_to_publish(
+        &mut self,
+        shared: &Shared,
+        slot: SlotNumber,
+    ) -> &mut SlotLock<'k, SlotRegistry> {
+        self.unit().lock_to_publish(shared, slot).expect(ALL_DECLARED)
     }
 }
 

@@ -63,7 +63,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         slots.sort_unstable();
         slots.dedup();
         let locks = LockSet::several(self.shared, &slots).map_err(|_| changed())?;
-        let mut unit = Unit::new(self.shared, locks);
+        let mut unit = Unit::new(self.shared, self.worker, locks);
         let keyspace = &self.shared.keyspace;
         for ((&position, &hash), found) in positions.iter().zip(&hashes).zip(entries) {
             let key = self.args.get(position);

@@ -257,11 +257,11 @@ fn lock_declared<'k, E: Enter>(
     let shared: &'k Shared = executor.shared;
     if executor.session.lock_attempts == 0 && seen.is_empty() && !call.undeclared().were_met() {
         match call.key_count {
-            0 => return Ok(Unit::new(shared, LockSet::default())),
+            0 => return Ok(Unit::new(shared, executor.worker, LockSet::default())),
             1 => {
                 let hash = || shared.keyspace.key_hash(call.text(0));
                 let locks = LockSet::one(shared, first_key.get_or_insert_with(hash).slot)?;
-                return Ok(Unit::new(shared, locks));
+                return Ok(Unit::new(shared, executor.worker, locks));
             }
             _ => {}
         }
@@ -279,7 +279,7 @@ fn lock_declared<'k, E: Enter>(
         true => LockSet::with_token(shared, &slots, &executor.contender())?,
         false => lock(executor, &slots)?,
     };
-    Ok(Unit::new(shared, locks))
+    Ok(Unit::new(shared, executor.worker, locks))
 }
 
 /// Runs a script for one turn.

@@ -168,7 +168,7 @@ impl Suspended {
     fn resume<'k, E>(self, executor: &mut Executor<'k, '_, E>) -> (RunState<'k>, Machine, Run) {
         let shared: &'k Shared = executor.shared;
         let reach = match self.reach {
-            SuspendedReach::Unit(unit) => Reach::Unit(unit.resume(shared)),
+            SuspendedReach::Unit(unit) => Reach::Unit(unit.resume(shared, executor.worker)),
             SuspendedReach::Lookups(lookups) => Reach::Lookups(lookups),
         };
         executor.session.select(self.selected);
@@ -432,6 +432,6 @@ pub(crate) fn end(shared: &Shared, worker: &mut Worker, session: &mut Session) {
     }
     worker.scripts.abandoned.push((suspended.machine, suspended.run));
     if let SuspendedReach::Unit(unit) = suspended.reach {
-        unit.resume(shared).abandon();
+        unit.resume(shared, worker).abandon();
     }
 }

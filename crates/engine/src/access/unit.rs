@@ -13,9 +13,6 @@
 //! A blocked client is served by a unit of its own, with a number of its own. It takes over the
 //! locks of the unit that served it ([`Unit::succeed`]) and may add to them.
 
-use std::cell::Cell;
-use std::fmt;
-
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
@@ -63,21 +60,11 @@ struct Notes {
     held_since_ns: Option<u64>,
 }
 
-/// Memory of a unit that has ended, for the next one of its worker.
-#[derive(Default)]
-pub(crate) struct SpareNotes(Cell<Option<Box<Notes>>>);
-
-impl fmt::Debug for SpareNotes {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SpareNotes").finish_non_exhaustive()
-    }
-}
-
 impl<'k> Unit<'k> {
     /// A unit that begins under these locks.
     #[inline(always)]
     pub(crate) fn new(shared: &'k Shared, worker: &Worker, locks: LockSet<'k>) -> Unit<'k> {
-        let notes = shared.sinks.journal().map(|_| Notes::journaled(&worker.spare_notes));
+        let notes = shared.sinks.journal().map(|_| Notes::journaled(worker));
         Unit { locks, changes: 0, notes }
     }
 
@@ -379,8 +366,8 @@ impl Unit<'_> {
 impl Notes {
     /// Notes of a unit that is journaled, in the memory of an earlier one's if there is some.
     #[cold]
-    fn journaled(spare: &SpareNotes) -> Box<Notes> {
-        let mut notes = spare.0.take().unwrap_or_default();
+    fn journaled(worker: &Worker) -> Box<Notes> {
+        let mut notes: Box<Notes> = worker.spare_notes.take();
         notes.is_journaled = true;
         notes
     }
@@ -427,13 +414,13 @@ impl Notes {
             }
         }
         let served = std::mem::take(&mut self.served);
-        self.keep_for_next(&worker.spare_notes);
+        self.keep_for_next(worker);
         served
     }
 
     /// Leaves the memory to the worker's next unit, without anything of this one, and not more of
     /// it than most units take.
-    fn keep_for_next(mut self: Box<Self>, spare: &SpareNotes) {
+    fn keep_for_next(mut self: Box<Self>, worker: &Worker) {
         let Notes { is_journaled, number, effects, ready, served, concealed, outbox, .. } =
             &mut *self;
         debug_assert!(number.is_none() && served.is_empty() && concealed.is_empty());
@@ -443,7 +430,7 @@ impl Notes {
             *ready = ReadyKeys::default();
         }
         if effects.clear_for_next() {
-            spare.0.set(Some(self));
+            worker.spare_notes.keep(self);
         }
     }
 }

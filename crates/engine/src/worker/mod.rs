@@ -13,6 +13,7 @@ pub(crate) mod registrations;
 pub(crate) mod run;
 pub(crate) mod scripts;
 pub mod session;
+mod spare;
 mod state;
 pub(crate) mod subscriptions;
 pub(crate) mod sweep;

@@ -17,9 +17,9 @@ use super::key_ranges::KeyRanges;
 use super::lease::Lease;
 use super::migrations::Migrations;
 use super::run::{InnerTimes, Run};
+use super::spare::Spare;
 use super::tracking::Changes;
 use super::{defrag, sweep};
-use crate::access::unit::SpareNotes;
 use crate::commit::EventClass;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{DAMAGE_LINE_US, RETIRED_ITEM_BYTES};
@@ -129,8 +129,8 @@ pub struct Worker {
     /// The present command is a script's.
     pub(crate) runs_script: bool,
     pub(crate) expired: Vec<ExpiredKey>,
-    /// Memory for the notes of its next unit.
-    pub(crate) spare_notes: SpareNotes,
+    /// Memory for the notes of its next unit. Their type is the unit's.
+    pub(crate) spare_notes: Spare,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
     /// holds no lock, which it is woken for when the slot is released.
     pub(crate) postponed: ReadyKeys,
@@ -214,7 +214,7 @@ impl Worker {
             counts_uses: false,
             counted_write: 0,
             expired: Vec::new(),
-            spare_notes: SpareNotes::default(),
+            spare_notes: Spare::default(),
             postponed: ReadyKeys::default(),
             postponed_is_due: false,
             ended: Ended::default(),

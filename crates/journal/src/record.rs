@@ -64,13 +64,13 @@ impl Record {
         self.is_divisible = true;
     }
 
-    /// Moves all effects of another record behind those of this one.
+    /// Moves all effects of another record behind those of this one, which is not divisible then.
     pub fn append(&mut self, other: &mut Record) {
         self.bytes.extend_from_slice(&other.bytes);
         other.bytes.clear();
         self.spans.append(&mut other.spans);
         self.large.append(&mut other.large);
-        other.is_divisible = false;
+        (self.is_divisible, other.is_divisible) = (false, false);
     }
 
     /// True if it has no effect.

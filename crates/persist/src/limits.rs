@@ -15,8 +15,8 @@ pub const SYNC_MS: u64 = 1000;
 /// failure, in milliseconds.
 pub const RETRY_MS: u64 = 500;
 
-/// Longest time that a write waits for a sync to end, in milliseconds; as Valkey's.
-pub const WRITE_POSTPONED_MS_MAX: u64 = 2000;
+/// Time that a sync may run beside writes before that is told; as long as Valkey waits for one.
+pub const LATE_SYNC: Duration = Duration::from_secs(2);
 
 /// Bytes of replayed commands that are executed together.
 pub const REPLAY_BYTES: usize = 64 * 1024;

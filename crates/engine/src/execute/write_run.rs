@@ -122,7 +122,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         let request = &batch.requests[first];
         let (_, hash) = request.key?;
         let locks = LockSet::one(shared, hash.slot).ok()?;
-        let mut unit = Unit::new(shared, locks);
+        let mut unit = Unit::new(shared, self.worker, locks);
         let side = unit.lock(hash.slot).and_then(|lock| lock.side_if_any());
         if side.is_some_and(|side| !side.is_idle()) {
             return None;

@@ -3,14 +3,17 @@
 //! Under `everysec` and `no` a worker writes by itself at the end of its iteration, for all workers
 //! ([`AppendOnlyFile::write_behind`]), and its replies leave behind that: what was answered
 //! survives the end of the process. Where another thread is writing, or a sync runs, the log's
-//! thread writes ([`AppendOnlyFile::run_writer`]). Under `always` that thread alone writes, syncs
+//! thread writes ([`AppendOnlyFile::run_writer`]): a write beside a sync may have to wait for it,
+//! and mostly does not. Under `always` that thread alone writes, syncs
 //! and lets replies go; what comes in meanwhile is its next group. A worker whose replies wait says
 //! for which record ([`AppendOnlyFile::waits`]) and is woken.
 //!
 //! A log is off, or on; between these it has an increment, but no base yet, so that nothing of it
 //! counts. [`super::rewrite`] leads from one to the other, and makes bases.
 //!
-//! Rejected: a thread that writes always. The hop to it and back costs ten times the write.
+//! Rejected: a write that waits for the end of a sync, as in Valkey, whose replies leave before it.
+//! Here they would wait for as long; beside syncs of 4 to 25 ms, a write took 9 us in the median.
+//! A thread that writes always. The hop to it and back costs ten times the write.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
@@ -24,7 +27,7 @@ use super::manifest::Manifest;
 use super::names::LogNames;
 use super::writer::{Writer, create_increment};
 use crate::disk::Disk;
-use crate::limits::{RETRY_MS, SYNC_MS, WRITE_POSTPONED_MS_MAX};
+use crate::limits::{LATE_SYNC, RETRY_MS, SYNC_MS};
 
 /// When the file is synced, `appendfsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +61,7 @@ pub struct LogStatus {
     pub current_bytes: u64,
     /// Bytes of all files behind the last rewrite; of the base since a start.
     pub base_bytes: u64,
-    /// Writes that were done beside a sync, because it took too long.
+    /// Writes beside a sync that took too long.
     pub delayed_sync_count: u64,
     /// True if a sync runs.
     pub is_syncing: bool,
@@ -581,6 +584,7 @@ impl AppendOnlyFile {
     /// The log's thread: writes what workers leave to it, and under `always` writes and syncs in
     /// groups. Returns when the log is stopped.
     pub fn run_writer(&self) {
+        let mut syncing_since = None;
         loop {
             let requests = lock(&self.requests);
             let wait = Duration::from_millis(RETRY_MS);
@@ -598,25 +602,23 @@ impl AppendOnlyFile {
             if self.policy() == FsyncPolicy::Always {
                 self.write_and_sync();
             } else {
-                self.postpone_beside_sync();
+                self.note_slow_sync(&mut syncing_since);
                 self.write_now();
             }
         }
     }
 
-    /// Waits while a sync runs, which would hold a write up, but not for long.
-    fn postpone_beside_sync(&self) {
-        let until = Instant::now() + Duration::from_millis(WRITE_POSTPONED_MS_MAX);
-        while self.is_syncing.load(Ordering::Relaxed) {
-            if Instant::now() >= until {
-                self.delayed_sync_count.fetch_add(1, Ordering::Relaxed);
-                log::warn!(
-                    "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF \
-                     buffer without waiting for fsync to complete, this may slow down the server."
-                );
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
+    /// Before a write: tells of a sync that this thread has seen running for long, `since` then.
+    fn note_slow_sync(&self, since: &mut Option<Instant>) {
+        if !self.is_syncing.load(Ordering::Relaxed) {
+            *since = None;
+        } else if since.get_or_insert_with(Instant::now).elapsed() >= LATE_SYNC {
+            *since = None;
+            self.delayed_sync_count.fetch_add(1, Ordering::Relaxed);
+            log::warn!(
+                "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF \
+                 buffer without waiting for fsync to complete, this may slow down the server."
+            );
         }
     }
 

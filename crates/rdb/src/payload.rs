@@ -154,8 +154,8 @@ fn ended(end: u64) -> impl Fn(Fault) -> DecodeError {
     }
 }
 
-/// Payload of a value that `write` writes. The compressor is used if the value has long strings: its
-/// table takes longer to make than a short value to encode.
+/// Payload of a value that `write` writes. The compressor is for its long strings: a table takes
+/// longer to make than a short value to encode.
 ///
 /// # Errors
 ///

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tidemill_journal::{Journal, Record};
@@ -208,6 +209,40 @@ fn a_failed_sync_is_not_healed_by_a_later_one() {
     assert_eq!(log.file.durable(), 0);
     assert!(log.file.status().has_failed);
     assert_eq!(log.failures.lock().expect("no panic").len(), 1);
+}
+
+#[test]
+fn a_write_beside_a_sync_does_not_wait_for_its_end() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+    let until = |is_done: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_done() {
+            if begun.elapsed() > Duration::from_secs(60) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| log.file.run_writer());
+        log.push(&["SET a 1".into()]);
+        log.file.write_behind(0);
+        disk.hold_sync(true);
+        scope.spawn(|| log.file.sync());
+        let is_syncing = until(&|| log.file.status().is_syncing);
+        log.push(&["SET b 1".into()]);
+        log.file.write_behind(0);
+        // The log's thread writes that; the sync's end does not come by itself.
+        let is_released = until(&|| log.file.released() == 2);
+        let is_still_syncing = log.file.status().is_syncing;
+        disk.hold_sync(false);
+        log.file.stop();
+        assert!(is_syncing && is_released && is_still_syncing);
+    });
+    assert_eq!(log.file.status().delayed_sync_count, 0);
+    assert_eq!(log.file.durable(), 2);
 }
 
 /// Text of a log of Valkey: no checksums.

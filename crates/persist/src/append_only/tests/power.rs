@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use fastrand::Rng;
 
@@ -35,6 +36,8 @@ struct State {
     /// Bytes that are written before every write fails; none for no limit.
     room: Option<u64>,
     fails_sync: bool,
+    /// True while syncs do not end.
+    holds_sync: bool,
     /// Changes that are made before every one fails, as if the process had ended; none for no end.
     changes_left: Option<usize>,
 }
@@ -84,6 +87,11 @@ impl PowerDisk {
     /// Lets syncs fail.
     pub(super) fn fail_sync(&self, fails: bool) {
         self.state().fails_sync = fails;
+    }
+
+    /// Lets syncs of files begin and not end, or end.
+    pub(super) fn hold_sync(&self, holds: bool) {
+        self.state().holds_sync = holds;
     }
 
     /// Leaves the disk as it is after a number of changes.
@@ -284,6 +292,9 @@ impl DiskFile for PowerFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        while self.disk.state().holds_sync {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut state = self.disk.state();
         state.begin_change()?;
         if state.fails_sync {

@@ -6,7 +6,7 @@ use super::arena::Arena;
 use super::inner;
 use super::leaf::LeafPlan;
 use super::node::{Child, Link};
-use super::order::{Order, sums};
+use super::order::{Order, measure};
 use super::separator::Separator;
 use super::update::{join_underfull, root_of, sum_up};
 
@@ -16,7 +16,7 @@ use super::update::{join_underfull, root_of, sum_up};
 /// Subtrees within the range are taken out whole, without being read: the time is that of two
 /// paths, whatever the length of the range.
 pub(crate) fn cut<O: Order>(arena: &mut Arena, root: Link, start: u64, end: u64) -> Option<Link> {
-    let end = end.min(sums::<O>(root.node()).measure);
+    let end = end.min(measure::<O>(root.node()));
     if start >= end {
         return Some(root);
     }
@@ -28,7 +28,7 @@ pub(crate) fn cut<O: Order>(arena: &mut Arena, root: Link, start: u64, end: u64)
 /// replaces it.
 fn cut_node<O: Order>(arena: &mut Arena, link: Link, start: u64, end: u64) -> Option<Link> {
     let node = link.node();
-    if end - start == sums::<O>(node).measure {
+    if end - start == measure::<O>(node) {
         arena.discard_tree(link);
         return None;
     }
@@ -45,7 +45,7 @@ fn cut_node<O: Order>(arena: &mut Arena, link: Link, start: u64, end: u64) -> Op
         let from = if index == first { first_start } else { 0 };
         let to = if index == last { last_position + 1 } else { child.measure };
         if let Some(rest) = cut_node::<O>(arena, child.link, from, to) {
-            kept.push(Child { link: rest, measure: sums::<O>(rest.node()).measure, ..child });
+            kept.push(Child { link: rest, measure: measure::<O>(rest.node()), ..child });
         }
     }
     let mut node = inner::splice(arena, link, first, last - first + 1, &kept);

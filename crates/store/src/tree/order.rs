@@ -32,7 +32,13 @@ pub(crate) trait Order {
     }
 }
 
-/// Sums of a node with its own allocation counted in.
+/// Number of positions below a node.
+pub(crate) fn measure<O: Order>(node: Node<'_>) -> u64 {
+    if node.is_leaf() { O::measure(node) } else { node.totals().measure }
+}
+
+/// Sums of a node with its own allocation counted in. Looks at each element of a leaf whose elements
+/// expire.
 pub(crate) fn sums<O: Order>(node: Node<'_>) -> Totals {
     let own = u64::from(node.header().capacity);
     if node.is_leaf() {

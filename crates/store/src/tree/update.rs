@@ -10,7 +10,7 @@ use super::arena::{Arena, LeafPlace};
 use super::inner;
 use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN};
 use super::node::{Child, Expiries, Link, Node, Totals};
-use super::order::{Order, sums};
+use super::order::{Order, measure, sums};
 use super::separator::Separator;
 
 /// Inner node on the path, and the child that was taken.
@@ -176,7 +176,7 @@ fn new_root<O: Order>(arena: &mut Arena, pieces: &[(Link, O::Key)]) -> Link {
 }
 
 pub(super) fn child_of<O: Order>(&(link, key): &(Link, O::Key)) -> Child<O::Key> {
-    Child { link, measure: sums::<O>(link.node()).measure, key }
+    Child { link, measure: measure::<O>(link.node()), key }
 }
 
 /// Replaces one child, and returns the nodes that replace its parent.

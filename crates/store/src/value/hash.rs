@@ -37,8 +37,7 @@ impl Order for Fields {
         if !leaf.has(flags::EXPIRES) {
             return Expiries::NONE;
         }
-        let expiries = entries(leaf).map(|entry| entry.expires_at_ms);
-        expiries.fold(Expiries::OF_NOTHING, Expiries::with)
+        leaf.elements().map(expiry_of).fold(Expiries::OF_NOTHING, Expiries::with)
     }
 }
 
@@ -169,6 +168,17 @@ fn decode(element: &[u8]) -> Entry<'_> {
     }
     let (field, value) = rest.split_at(head >> 1);
     Entry { field, value, expires_at_ms }
+}
+
+/// Expiry of an element, which is decoded only if its field's name is long.
+#[inline]
+fn expiry_of(element: &[u8]) -> Option<u64> {
+    match element {
+        [head @ ..0x80, rest @ ..] => {
+            rest.first_chunk().filter(|_| head & 1 != 0).map(|bytes| u64::from_le_bytes(*bytes))
+        }
+        _ => decode(element).expires_at_ms,
+    }
 }
 
 fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {

@@ -2,7 +2,7 @@
 
 use crate::tree::cursor::Cursor;
 use crate::tree::node::{Link, Node};
-use crate::tree::order::{Order, sums};
+use crate::tree::order::{Order, measure};
 
 /// Elements of a tree from a rank on, ascending, as leaf and index.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Forward<'g> {
 impl<'g> Forward<'g> {
     /// Walk from a rank on; over nothing without a tree.
     pub(super) fn new<O: Order>(root: Option<Link>, rank: u64) -> Forward<'g> {
-        let Some(root) = root.filter(|root| rank < sums::<O>(root.node()).measure) else {
+        let Some(root) = root.filter(|root| rank < measure::<O>(root.node())) else {
             return Forward { cursor: None, next: 0 };
         };
         let (cursor, within) = Cursor::at_position(root, rank);
@@ -51,7 +51,7 @@ impl<'g> Backward<'g> {
     /// Walk over the elements before a rank, from the last of them on.
     pub(super) fn new<O: Order>(root: Option<Link>, end: u64) -> Backward<'g> {
         let Some(root) = root else { return Backward { cursor: None, left: 0 } };
-        let Some(last) = end.min(sums::<O>(root.node()).measure).checked_sub(1) else {
+        let Some(last) = end.min(measure::<O>(root.node())).checked_sub(1) else {
             return Backward { cursor: None, left: 0 };
         };
         let (cursor, within) = Cursor::at_position(root, last);

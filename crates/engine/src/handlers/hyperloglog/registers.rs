@@ -85,34 +85,34 @@ pub(super) fn with_dense_value(
     (first, new.to_le_bytes(), count)
 }
 
-/// Values of four dense registers of 3 bytes, each in a byte.
-fn spread(group: [u8; 3]) -> [u8; 4] {
-    const VALUE: u32 = REGISTER_MAX as u32;
-    let bits = u32::from_le_bytes([group[0], group[1], group[2], 0]);
-    let low = bits & VALUE | (bits << 2) & VALUE << 8;
-    (low | (bits << 4) & VALUE << 16 | (bits << 6) & VALUE << 24).to_le_bytes()
+/// Spreads eight values of six bits, which a word begins with, over its bytes.
+fn spread(packed: u64) -> u64 {
+    let halves = packed & 0xff_ffff | (packed & 0xff_ffff << 24) << 8;
+    let pairs = halves & 0xfff_0000_0fff | (halves & 0xff_f000_00ff_f000) << 4;
+    pairs & 0x003f_003f_003f_003f | (pairs & 0x0fc0_0fc0_0fc0_0fc0) << 2
+}
+
+/// Packs eight values, one in each byte of a word, into the bits that it begins with.
+fn pack(values: u64) -> u64 {
+    let pairs = values & 0x003f_003f_003f_003f | values >> 2 & 0x0fc0_0fc0_0fc0_0fc0;
+    let halves = pairs & 0xfff_0000_0fff | pairs >> 4 & 0xff_f000_00ff_f000;
+    halves & 0xff_ffff | halves >> 8 & 0xff_ffff << 24
 }
 
 /// Raises values, one per register, to those of all dense registers.
 pub(super) fn raise_to_dense(values: &mut [u8], registers: &[u8]) {
-    // As many at once as a vector has bytes.
-    let (vectors, groups) = (values.as_chunks_mut::<16>().0, registers.as_chunks::<12>().0);
-    for (values, group) in vectors.iter_mut().zip(groups) {
-        let mut dense = [0; 16];
-        for (four, &group) in dense.as_chunks_mut().0.iter_mut().zip(group.as_chunks().0) {
-            *four = spread(group);
-        }
+    let (eights, packed) = (values.as_chunks_mut::<8>().0, registers.as_chunks::<6>().0);
+    for (values, &[a, b, c, d, e, f]) in eights.iter_mut().zip(packed) {
+        let dense = spread(u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).to_le_bytes();
         values.iter_mut().zip(dense).for_each(|(value, dense)| *value = dense.max(*value));
     }
 }
 
 /// Sets all dense registers to values, one per register.
 pub(super) fn set_all_dense(registers: &mut [u8], values: &[u8]) {
-    for (group, four) in registers.as_chunks_mut::<3>().0.iter_mut().zip(values.as_chunks::<4>().0)
-    {
-        let bits =
-            four.iter().rev().fold(0, |bits, &value| bits << REGISTER_BITS | u32::from(value));
-        group.copy_from_slice(&bits.to_le_bytes()[..3]);
+    let (packed, eights) = (registers.as_chunks_mut::<6>().0, values.as_chunks::<8>().0);
+    for (packed, &values) in packed.iter_mut().zip(eights) {
+        packed.copy_from_slice(&pack(u64::from_le_bytes(values)).to_le_bytes()[..6]);
     }
 }
 

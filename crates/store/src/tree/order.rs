@@ -37,7 +37,7 @@ pub(crate) fn measure<O: Order>(node: Node<'_>) -> u64 {
     if node.is_leaf() { O::measure(node) } else { node.totals().measure }
 }
 
-/// Sums of a node with its own allocation counted in. Looks at each element of a leaf whose elements
+/// Sums of a node with its own allocation counted in. Looks at each element of a leaf of which some
 /// expire.
 pub(crate) fn sums<O: Order>(node: Node<'_>) -> Totals {
     let own = u64::from(node.header().capacity);

@@ -5,12 +5,12 @@
 //! beyond [`GATHERED_BYTES_MAX`] one by one, so that no large value is held twice.
 
 use tidemill_rdb::value::{Item, ValueEncoding};
-use tidemill_store::value::Repeated;
 use tidemill_store::value::hash::{Entry, GatheredFields, Hash};
 use tidemill_store::value::list::{GatheredElements, List};
 use tidemill_store::value::set::{GatheredMembers, Set};
 use tidemill_store::value::sorted_set::{self, GatheredScores, SortedSet};
 use tidemill_store::value::stream::Stream;
+use tidemill_store::value::{Gathered, Repeated};
 use tidemill_store::{Collection, Encoding};
 
 use crate::expiry_clock::ExpiryClock;
@@ -25,8 +25,8 @@ use crate::settings::Settings;
 pub(crate) struct BadItem;
 
 /// True if elements that were gathered have to be put into their tree.
-fn is_enough(count: usize, bytes: usize) -> bool {
-    count >= GATHERED_ELEMENTS_MAX || bytes >= GATHERED_BYTES_MAX
+fn is_enough(gathered: &Gathered) -> bool {
+    gathered.len() >= GATHERED_ELEMENTS_MAX || gathered.bytes() >= GATHERED_BYTES_MAX
 }
 
 /// Judgement of one collection while it is filled.
@@ -93,7 +93,7 @@ impl Draft for ListDraft {
     ) -> Result<u64, BadItem> {
         let Item::ListElement(element) = item else { return Err(BadItem) };
         self.gathered.push(element);
-        if self.gathered.bytes() >= GATHERED_LIST_BYTES_MAX {
+        if self.gathered.elements().bytes() >= GATHERED_LIST_BYTES_MAX {
             list.append(&mut self.gathered, false);
         }
         Ok(element.len() as u64)
@@ -167,7 +167,7 @@ impl Draft for HashDraft {
         match &mut self.gathered {
             Some(gathered) => {
                 gathered.push(Entry { field, value, expires_at_ms: at_ms });
-                if is_enough(gathered.len(), gathered.bytes()) {
+                if is_enough(gathered.elements()) {
                     self.settle(hash).map_err(|_| BadItem)?;
                 }
             }
@@ -228,7 +228,7 @@ impl Draft for SetDraft {
         let member = member_of(text);
         if let Some(gathered) = &mut self.gathered {
             gathered.push(member);
-            if is_enough(gathered.len(), gathered.bytes()) {
+            if is_enough(gathered.elements()) {
                 self.settle(set).map_err(|_| BadItem)?;
             }
             return Ok(text.len() as u64);
@@ -302,7 +302,7 @@ impl Draft for SortedSetDraft {
         match &mut self.gathered {
             Some(gathered) => {
                 gathered.push(sorted_set::Item { member, score });
-                if is_enough(gathered.len(), gathered.bytes()) {
+                if is_enough(gathered.elements()) {
                     self.settle(set).map_err(|_| BadItem)?;
                 }
             }

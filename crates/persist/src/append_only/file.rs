@@ -608,7 +608,8 @@ impl AppendOnlyFile {
         }
     }
 
-    /// Before a write: tells of a sync that this thread has seen running for long, `since` then.
+    /// Before a write: tells of a sync that this thread has seen running for long, `since` then. It
+    /// looks again within [`RETRY_MS`], so it also sees the [`SYNC_MS`] between two syncs.
     fn note_slow_sync(&self, since: &mut Option<Instant>) {
         if !self.is_syncing.load(Ordering::Relaxed) {
             *since = None;

@@ -2,7 +2,7 @@
 
 /// Byte strings in their order, end to end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gathered {
+pub struct Gathered {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -15,12 +15,20 @@ impl Gathered {
     }
 
     /// Number of strings.
-    pub(super) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// True if there is no string.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     /// Bytes of all strings.
-    pub(super) fn bytes(&self) -> usize {
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 

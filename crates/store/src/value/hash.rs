@@ -116,22 +116,10 @@ impl GatheredFields {
         self.expires |= expires_at_ms.is_some();
     }
 
-    /// Number of fields.
+    /// The fields as elements.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.elements.len()
-    }
-
-    /// True if there is no field.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Bytes of all fields.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.elements.bytes()
+    pub fn elements(&self) -> &Gathered {
+        &self.elements
     }
 }
 

@@ -217,10 +217,10 @@ impl GatheredElements {
         self.elements.push(&[element]);
     }
 
-    /// Bytes of all elements.
+    /// The elements.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.elements.bytes()
+    pub fn elements(&self) -> &Gathered {
+        &self.elements
     }
 }
 

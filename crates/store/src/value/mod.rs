@@ -39,6 +39,7 @@ pub mod text;
 
 pub use self::collection::{Collection, TreeEdit};
 pub use self::encoding::Encoding;
+pub use self::gathered::Gathered;
 pub use self::kind::Kind;
 pub use self::named::Repeated;
 pub use crate::tree::{Built, Root};

@@ -234,7 +234,7 @@ fn a_list_that_got_elements_together_equals_a_vector_and_can_be_changed() {
                 model.push_back(element);
             }
             list.append(&mut waiting, true);
-            assert_eq!(waiting.bytes(), 0);
+            assert_eq!(waiting.elements().bytes(), 0);
         });
         tested.check_reads(&mut random);
         for _ in 0..30 {

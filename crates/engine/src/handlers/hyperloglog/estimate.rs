@@ -3,7 +3,7 @@
 //! Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches",
 //! arXiv:1702.01284.
 
-use super::registers::{COUNTED_BITS, DENSE_BYTES, REGISTER_COUNT, REGISTER_MAX};
+use super::registers::{COUNTED_BITS, DENSE_BYTES, REGISTER_COUNT, REGISTER_MAX, dense_eights};
 
 /// One half over the natural logarithm of two.
 const ALPHA: f64 = 0.721_347_520_444_481_7;
@@ -20,18 +20,20 @@ impl Histogram {
         self.0[usize::from(value & REGISTER_MAX)] += count as u32;
     }
 
+    fn add_eight(&mut self, values: [u8; 8]) {
+        // Of few elements most registers are zero.
+        if values == [0; 8] {
+            self.add(0, 8);
+        } else {
+            values.into_iter().for_each(|value| self.add(value, 1));
+        }
+    }
+
     /// Histogram of one value per register.
     pub(super) fn of_values(values: &[u8]) -> Histogram {
         debug_assert_eq!(values.len(), REGISTER_COUNT);
         let mut histogram = Histogram::new();
-        for eight in values.as_chunks::<8>().0 {
-            // Of few elements most registers are zero.
-            if *eight == [0; 8] {
-                histogram.add(0, 8);
-            } else {
-                eight.iter().for_each(|&value| histogram.add(value, 1));
-            }
-        }
+        values.as_chunks().0.iter().for_each(|&eight| histogram.add_eight(eight));
         histogram
     }
 
@@ -39,12 +41,7 @@ impl Histogram {
     pub(super) fn of_dense(registers: &[u8]) -> Histogram {
         debug_assert_eq!(registers.len(), DENSE_BYTES);
         let mut histogram = Histogram::new();
-        for group in registers.as_chunks::<3>().0 {
-            let bits = u32::from_le_bytes([group[0], group[1], group[2], 0]);
-            for shift in [0, 6, 12, 18] {
-                histogram.add((bits >> shift) as u8 & REGISTER_MAX, 1);
-            }
-        }
+        dense_eights(registers).for_each(|eight| histogram.add_eight(eight));
         histogram
     }
 

@@ -99,11 +99,17 @@ fn pack(values: u64) -> u64 {
     halves & 0xff_ffff | halves >> 8 & 0xff_ffff << 24
 }
 
+/// Values of all dense registers, eight at a time.
+pub(super) fn dense_eights(registers: &[u8]) -> impl Iterator<Item = [u8; 8]> {
+    registers.as_chunks::<6>().0.iter().map(|&[a, b, c, d, e, f]| {
+        spread(u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).to_le_bytes()
+    })
+}
+
 /// Raises values, one per register, to those of all dense registers.
 pub(super) fn raise_to_dense(values: &mut [u8], registers: &[u8]) {
-    let (eights, packed) = (values.as_chunks_mut::<8>().0, registers.as_chunks::<6>().0);
-    for (values, &[a, b, c, d, e, f]) in eights.iter_mut().zip(packed) {
-        let dense = spread(u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).to_le_bytes();
+    let eights = values.as_chunks_mut::<8>().0.iter_mut();
+    for (values, dense) in eights.zip(dense_eights(registers)) {
         values.iter_mut().zip(dense).for_each(|(value, dense)| *value = dense.max(*value));
     }
 }

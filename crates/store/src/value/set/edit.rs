@@ -133,7 +133,7 @@ impl<'h> SetEdit<'h> {
     pub fn fill_with(&mut self, members: &GatheredMembers) -> Result<(), Repeated> {
         let seed = self.tree.seed();
         let key_of = |member: Member<'_>| member.key(seed);
-        let (count, member) = (members.len(), |index| decode(members.elements.get(index)));
+        let (count, member) = (members.elements.len(), |index| decode(members.elements.get(index)));
         let special = with_table(flags::UNSORTED | flags::STRINGS);
         let strings = members.elements.iter().map(|element| &element[1..]);
         if leaf::fitting_count(special, strings.clone()) == count {

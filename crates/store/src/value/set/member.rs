@@ -58,22 +58,10 @@ impl GatheredMembers {
         self.has_integers |= matches!(member, Member::Integer(_));
     }
 
-    /// Number of members.
+    /// The members as elements.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.elements.len()
-    }
-
-    /// True if there is no member.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Bytes of all members.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.elements.bytes()
+    pub fn elements(&self) -> &Gathered {
+        &self.elements
     }
 
     /// The members.

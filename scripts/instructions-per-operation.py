@@ -127,6 +127,11 @@ def add_or_remove(keys, number):
     return [["SADD", "SREM"][number % 2], key_of("set", number // 2 % keys), "another member"]
 
 
+def score_or_remove(keys, number):
+    key = key_of("sorted", number // 2 % keys)
+    return ["ZADD", key, str(number), "another member"] if number % 2 == 0 else ["ZREM", key, "another member"]
+
+
 def deliver(keys, number):
     key = key_of("stream", number // 2 % keys)
     if number % 2 == 0:
@@ -157,6 +162,9 @@ COLLECTION_LOADS = {
     "sadd-srem": ("set", lambda keys, number, key, item: add_or_remove(keys, number)),
     "hincrby": ("none", lambda keys, number, key, item: ["HINCRBY", key_of("counters", key), f"f{item:09d}", "1"]),
     "zadd": ("sorted", lambda keys, number, key, item: ["ZADD", key_of("sorted", key), str(number), member(item)]),
+    "zadd-zrem": ("sorted", lambda keys, number, key, item: score_or_remove(keys, number)),
+    "zincrby": ("sorted", lambda keys, number, key, item: ["ZINCRBY", key_of("sorted", key), "1", member(item)]),
+    "zscore": ("sorted", lambda keys, number, key, item: ["ZSCORE", key_of("sorted", key), member(item)]),
     "xadd-plain": ("none", lambda keys, number, key, item: ["XADD", key_of("plain", key), "*", "field001", value(number)]),
     "zrank": ("sorted", lambda keys, number, key, item: ["ZRANK", key_of("sorted", key), member(item)]),
     "xadd": ("none", lambda keys, number, key, item: trimmed("new", number, key)),

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"tidemill/tests/internal/instance"
@@ -145,12 +147,13 @@ func measureTypes(report *Report, chosen settings) error {
 			{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
 			{name: "valkey", kind: instance.Valkey},
 		}
+		if !hasChosenLoad(size.name) {
+			continue
+		}
 		err := withServers(serverCPU, contenders, func(contenders []contender) error {
-			for _, each := range typeCollections {
-				if err := measureTypeMemory(report, contenders, each, size.name, size.keys,
-					size.items); err != nil {
-					return err
-				}
+			if err := measureTypeMemories(report, contenders, size.name, size.keys,
+				size.items); err != nil {
+				return err
 			}
 			for _, c := range contenders {
 				if err := fillForLoads(c.server, size.keys, size.items); err != nil {
@@ -163,7 +166,25 @@ func measureTypes(report *Report, chosen settings) error {
 			return fmt.Errorf("%s elements: %w", size.name, err)
 		}
 	}
+	if *loadWords != "" {
+		return nil
+	}
 	return measureAdversarialWrites(report, chosen)
+}
+
+// isChosenLoad is true of a load with its size if the command line names it, or no load.
+func isChosenLoad(name string) bool {
+	isPart := func(word string) bool { return strings.Contains(name, word) }
+	return slices.ContainsFunc(strings.Split(*loadWords, ","), isPart)
+}
+
+func hasChosenLoad(size string) bool {
+	for _, each := range typeLoads {
+		if isChosenLoad(each.name + ", " + size) {
+			return true
+		}
+	}
+	return false
 }
 
 func measureTypeLoads(
@@ -171,6 +192,9 @@ func measureTypeLoads(
 ) error {
 	for _, each := range typeLoads {
 		name := fmt.Sprintf("%s, %s", each.name, size)
+		if !isChosenLoad(name) {
+			continue
+		}
 		file := filepath.Join(contenders[0].server.Directory, "requests")
 		if err := writeRequests(file, keys, items, each.request); err != nil {
 			return err
@@ -191,6 +215,19 @@ func measureTypeLoads(
 // smallItemsMax is the largest number of elements of which a collection's own bytes count; of more,
 // what the whole server grew by.
 const smallItemsMax = 100
+
+// measureTypeMemories fills both servers with all collections, and judges the bytes of each.
+func measureTypeMemories(
+	report *Report, contenders []contender, size string, keys, items int,
+) error {
+	for _, each := range typeCollections {
+		err := measureTypeMemory(report, contenders, each, size, keys, items)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // measureTypeMemory fills both servers with collections of one kind, and judges the bytes that
 // each element takes.

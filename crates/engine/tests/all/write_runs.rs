@@ -114,6 +114,24 @@ fn a_list_that_is_emptied_and_pushed_to_again_is_another_one() {
 }
 
 #[test]
+fn a_sorted_set_that_is_emptied_and_added_to_again_is_another_one() {
+    let mut server = Server::new(1, START_MS);
+    let client = server.connect(0);
+    let long = "x".repeat(100);
+    let add = format!("ZADD a 1 {long} 2 b");
+    pipeline(&mut server, client, [add.as_str(), "EXPIRE a 100"]);
+    let remove = format!("ZREM a {long} b {long} c");
+    let lines = [remove.as_str(), "ZADD a 1 c", "ZADD a 2 d", "TTL a", "OBJECT ENCODING a"];
+    let replies = pipeline(&mut server, client, lines);
+    assert_eq!(replies, ":2\r\n:1\r\n:1\r\n:-1\r\n$8\r\nlistpack\r\n");
+    let lines =
+        ["ZREM a c", "ZREM a d", "ZREM a d", "EXISTS a", "ZREM a", "ZREM a x", "ZADD a 1 e"];
+    let replies = pipeline(&mut server, client, lines);
+    let wrong = "-ERR wrong number of arguments for 'zrem' command\r\n";
+    assert_eq!(replies, format!(":1\r\n:1\r\n:0\r\n:0\r\n{wrong}:0\r\n:1\r\n"));
+}
+
+#[test]
 fn an_expired_list_is_deleted_before_a_run() {
     let mut server = Server::new(1, START_MS);
     let client = server.connect(0);
@@ -294,8 +312,9 @@ fn sorted_set_line(random: &mut Rng, key: &str) -> String {
         18 => format!("ZADD {key} NX {score} {member}"),
         19 => format!("ZADD {key} INCR {score} {member}"),
         20 => format!("ZADD {key} {score} {member} 7 {}", "long".repeat(random.usize(1..40))),
-        21..30 => format!("ZINCRBY {key} {score} {member}"),
-        30..32 => format!("ZREM {key} {member}"),
+        21..27 => format!("ZINCRBY {key} {score} {member}"),
+        27..31 => format!("ZREM {key} {member}"),
+        31 => format!("ZREM {key} {member} m{} {member}", random.u32(0..200)),
         32 => format!("ZSCORE {key} {member}"),
         33 => format!("ZRANK {key} {member} WITHSCORE"),
         _ => other_line(random, key),

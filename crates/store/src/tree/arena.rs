@@ -16,8 +16,7 @@ use super::free::free_node;
 use super::node::{HEADER_BYTES, Link};
 use super::order::Order;
 use super::root::Root;
-use super::separator::Separator;
-use super::update::{PathIndices, Pieces, TreePath};
+use super::update::{PathIndices, TreePath, only_piece};
 use crate::heap::Heap;
 
 /// Nodes that an unfinished edit made and replaced. Dropping it frees those it made and leaves the
@@ -94,8 +93,7 @@ impl Arena {
     /// Makes the copies that were deferred, and returns the new root of that tree.
     pub(crate) fn settle<O: Order>(&mut self) -> Option<Link> {
         let Deferred { new, root, path, .. } = self.deferred.take()?;
-        TreePath::along::<O>(root, path)
-            .replace::<O>(self, Pieces::from_iter([(new, O::Key::of_key(0))]))
+        TreePath::along::<O>(root, path).replace::<O>(self, only_piece(new))
     }
 
     /// Published root that the edit began from.

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::arena::Arena;
+use super::copy::copy_node;
 use super::limits::CHILD_COUNT_MAX;
 use super::node::{
     Child, HEADER_BYTES, Link, Node, NodeHeader, StoredChild, TOTALS_BYTES, Totals, flags,
@@ -55,6 +56,23 @@ pub(crate) fn splice<K: Separator>(
     target
 }
 
+/// Replaces the child at `index` by one with the same bound. The caller sets the totals.
+#[inline]
+pub(crate) fn replace_child(
+    arena: &mut Arena,
+    link: Link,
+    index: usize,
+    (child, measure): (Link, u64),
+) -> Link {
+    let target = if link.is_fresh() { link } else { copy_node(arena, link) };
+    let key = link.node().children()[index].key;
+    write_children(target, index, &[Child { link: child, measure, key }]);
+    if target != link {
+        arena.discard(link);
+    }
+    target
+}
+
 /// As `splice`, for a node that has ties or gets some.
 fn splice_tied<K: Separator>(
     arena: &mut Arena,
@@ -67,13 +85,7 @@ fn splice_tied<K: Separator>(
     if let (1, [only]) = (removed, inserted)
         && (at == 0 || K::read(node, at) == only.key)
     {
-        let target = if link.is_fresh() { link } else { super::copy::copy_node(arena, link) };
-        let key = node.children()[at].key;
-        write_children(target, at, &[Child { link: only.link, measure: only.measure, key }]);
-        if target != link {
-            arena.discard(link);
-        }
-        return target;
+        return replace_child(arena, link, at, (only.link, only.measure));
     }
     let mut children = read_children::<K>(node, 0..at);
     children.extend_from_slice(inserted);

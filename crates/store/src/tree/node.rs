@@ -350,6 +350,17 @@ impl Link {
         self.prefetch_lines(super::limits::NODE_BYTES_MAX / 64);
     }
 
+    /// Prefetches a node's header, and its payload around a byte.
+    #[inline]
+    pub(crate) fn prefetch_around(self, offset: usize) {
+        let first = self.as_pointer().as_ptr();
+        let middle = HEADER_BYTES + offset;
+        prefetch(first);
+        for at in [middle.saturating_sub(64), middle, middle + 64] {
+            prefetch(first.wrapping_add(at));
+        }
+    }
+
     #[inline]
     fn prefetch_lines(self, count: usize) {
         let first = self.as_pointer().as_ptr();
@@ -526,6 +537,23 @@ impl<'a> Node<'a> {
         &self.data()[start..end]
     }
 
+    /// Elements of a leaf by their indices, for a search.
+    #[inline]
+    pub(crate) fn by_index(self) -> ByIndex<'a> {
+        let header = self.header();
+        let stored = usize::from(header.len).saturating_sub(1);
+        if let Some(stride) = Stride::of(header.flags) {
+            return ByIndex::Strided(Strided { data: self.data(), stride: stride.bytes() });
+        }
+        if header.flags & flags::WIDE != 0 || has_lengths(header.flags) {
+            return ByIndex::Other(self);
+        }
+        // SAFETY: a leaf of starts that is neither wide nor fixed has a table of `stored` entries,
+        // which do not change for `'a`.
+        let starts = unsafe { std::slice::from_raw_parts(self.link.table(stored), stored) };
+        ByIndex::Started(Started { data: self.data(), starts })
+    }
+
     /// The children of an inner node.
     #[inline]
     pub(crate) fn children(self) -> &'a [StoredChild] {
@@ -566,6 +594,51 @@ impl<'a> Node<'a> {
 #[inline]
 fn sum_of(lengths: &[u8]) -> usize {
     lengths.iter().map(|&length| u32::from(length)).sum::<u32>() as usize
+}
+
+/// Elements of a leaf by their indices, by its kind of table: a search asks for that once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ByIndex<'a> {
+    /// No table.
+    Strided(Strided<'a>),
+    /// Starts of two bytes.
+    Started(Started<'a>),
+    /// A table that is not searched by halves, or seldom.
+    Other(Node<'a>),
+}
+
+/// Elements of one length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strided<'a> {
+    data: &'a [u8],
+    stride: usize,
+}
+
+impl<'a> Strided<'a> {
+    /// Element `index`.
+    #[inline]
+    pub(crate) fn get(self, index: usize) -> &'a [u8] {
+        &self.data[self.stride * index..self.stride * (index + 1)]
+    }
+}
+
+/// Elements with a table of their starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started<'a> {
+    data: &'a [u8],
+    /// The first entry belongs to the last element.
+    starts: &'a [u16],
+}
+
+impl<'a> Started<'a> {
+    /// Element `index`.
+    #[inline]
+    pub(crate) fn get(self, index: usize) -> &'a [u8] {
+        let start = |index: usize| usize::from(self.starts[self.starts.len() - index]);
+        let from = if index == 0 { 0 } else { start(index) };
+        let is_last = index == self.starts.len();
+        &self.data[from..if is_last { self.data.len() } else { start(index + 1) }]
+    }
 }
 
 /// Ends of the elements of a leaf.

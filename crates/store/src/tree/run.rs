@@ -18,9 +18,9 @@
 use super::arena::Arena;
 use super::leaf::{self, LeafPlan, Parts};
 use super::node::{Link, Node};
-use super::separator::{Place, Separator};
+use super::separator::Place;
 use super::sorted::{self, Sorted, carry_out, is_bound_within};
-use super::update::{Pieces, TreePath};
+use super::update::{Pieces, TreePath, only_piece};
 
 /// Element of a run: what its owner has, and what it has itself, end to end.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl OpenLeaf {
         if !self.is_changed {
             return Some(root);
         }
-        self.path.replace::<S>(arena, Pieces::from_iter([(self.leaf, S::Key::of_key(0))]))
+        self.path.replace::<S>(arena, only_piece(self.leaf))
     }
 }
 

@@ -7,16 +7,22 @@
 use super::arena::Arena;
 use super::inner;
 use super::leaf::{self, LeafPlan, Parts};
-use super::node::{Link, Node, flags};
+use super::node::{ByIndex, Link, Node, flags};
 use super::order::Order;
 use super::separator::{Place, Separator, StoredTie, stored_tie};
 use super::split::{Bias, split};
-use super::update::{Pieces, TreePath};
+use super::update::{Pieces, TreePath, only_piece};
 
 /// Order whose leaves are sorted.
 pub(crate) trait Sorted: Order {
     /// Place of an element; without a tie if bounds are plain numbers.
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_>;
+    fn place_of(element: &[u8]) -> Place<'_>;
+
+    /// Place of element `index` of a leaf.
+    #[inline]
+    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
+        Self::place_of(leaf.element(index))
+    }
 }
 
 /// Result of [`locate`].
@@ -28,19 +34,35 @@ pub(crate) struct Located {
     pub(crate) is_present: bool,
 }
 
+/// Result of [`spot_of`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot<'g> {
+    /// Leaf that holds the place, or would hold it.
+    pub(crate) leaf: Node<'g>,
+    /// Number of elements before the leaf.
+    pub(crate) before: u64,
+    /// As [`search`].
+    pub(crate) found: Result<usize, usize>,
+}
+
 /// Finds a place from the root, and counts the elements before it.
 pub(crate) fn locate<S: Sorted>(root: Link, place: Place<'_>) -> Located {
-    let (mut node, mut rank) = (root.node(), 0);
+    let Spot { before, found, .. } = spot_of::<S>(root, place);
+    let index = found.unwrap_or_else(|index| index);
+    Located { rank: before + index as u64, is_present: found.is_ok() }
+}
+
+/// As [`locate`], with the leaf.
+pub(crate) fn spot_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Spot<'g> {
+    let (mut node, mut before): (Node<'g>, u64) = (root.node(), 0);
     while !node.is_leaf() {
         let index = find_child::<S>(node, place);
         let children = node.children();
         children[index].link().prefetch();
-        rank += children[..index].iter().map(|child| child.measure).sum::<u64>();
+        before += children[..index].iter().map(|child| child.measure).sum::<u64>();
         node = children[index].link().node();
     }
-    let found = search::<S>(node, place);
-    let index = found.unwrap_or_else(|index| index);
-    Located { rank: rank + index as u64, is_present: found.is_ok() }
+    Spot { leaf: node, before, found: search::<S>(node, place) }
 }
 
 /// Leaf that holds a place, or would hold it.
@@ -55,9 +77,53 @@ pub(crate) fn leaf_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Node<'g> {
 
 /// Index of the element at a place of a leaf, or of the first one behind it.
 pub(crate) fn search<S: Sorted>(leaf: Node<'_>, place: Place<'_>) -> Result<usize, usize> {
-    let index = partition(0..leaf.len(), |index| S::place(leaf, index) < place);
-    let is_present = index < leaf.len() && S::place(leaf, index) == place;
+    let len = leaf.len();
+    // Each has a loop of its own, without a look at the kind of table.
+    match leaf.by_index() {
+        ByIndex::Strided(elements) => search_among::<S>(len, |index| elements.get(index), place),
+        ByIndex::Started(elements) => search_among::<S>(len, |index| elements.get(index), place),
+        ByIndex::Other(leaf) => search_among::<S>(len, |index| leaf.element(index), place),
+    }
+}
+
+#[inline]
+fn search_among<'e, S: Sorted>(
+    len: usize,
+    element: impl Fn(usize) -> &'e [u8],
+    place: Place<'_>,
+) -> Result<usize, usize> {
+    let index = partition(0..len, |index| S::place_of(element(index)) < place);
+    let is_present = index < len && S::place_of(element(index)) == place;
     if is_present { Ok(index) } else { Err(index) }
+}
+
+/// As [`partition`] of the indices below `len`, in few steps if the answer is near `guess`, which
+/// is one of them.
+#[inline]
+pub(crate) fn partition_near(len: usize, guess: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high, mut step) = (0, len, 1);
+    if is_before(guess) {
+        low = guess + 1;
+        while low + step <= len {
+            if !is_before(low + step - 1) {
+                high = low + step - 1;
+                break;
+            }
+            low += step;
+            step *= 2;
+        }
+    } else {
+        high = guess;
+        while step <= high {
+            if is_before(high - step) {
+                low = high - step + 1;
+                break;
+            }
+            high -= step;
+            step *= 2;
+        }
+    }
+    partition(low..high, is_before)
 }
 
 /// First index of a range for which `is_before` does not hold, as it holds for a part at the front.
@@ -228,7 +294,7 @@ pub(crate) fn carry_out<S: Sorted>(
         Pieces::new()
     } else if plan.inserted.is_none() || plan.fits() {
         // A leaf that is too large without an insertion holds elements that cannot be parted.
-        Pieces::from_iter([(plan.splice(arena), S::Key::of_key(0))])
+        only_piece(plan.splice(arena))
     } else {
         let pieces = split_leaf::<S>(arena, plan, place);
         arena.discard(plan.leaf.link());
@@ -256,7 +322,7 @@ fn split_leaf<S: Sorted>(
             None => place.key,
         })
     };
-    let mut bounded = Pieces::from_iter([(pieces[0].0, S::Key::of_key(0))]);
+    let mut bounded = only_piece(pieces[0].0);
     for pair in pieces.windows(2) {
         let (left, right) = (pair[0].0.node(), pair[1].0.node());
         bounded.push((pair[1].0, bound_between::<S>(left, right)));

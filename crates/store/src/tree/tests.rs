@@ -10,7 +10,7 @@ use super::cursor::Cursor;
 use super::cut::cut;
 use super::leaf::{LeafPlan, LeafWriter};
 use super::limits::NODE_BYTES_MAX;
-use super::node::{Expiries, Link, NEVER, Node, Stride, flags};
+use super::node::{Expiries, Link, NEVER, Stride, flags};
 use super::order::{Order, sums};
 use super::root::Root;
 use super::run::{RunElement, put_run, remove_run};
@@ -26,8 +26,8 @@ impl Order for Tied {
 }
 
 impl Sorted for Tied {
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        place_of(leaf.element(index))
+    fn place_of(element: &[u8]) -> Place<'_> {
+        place_of(element)
     }
 }
 
@@ -39,14 +39,29 @@ impl Order for Plain {
 }
 
 impl Sorted for Plain {
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        place_of(leaf.element(index))
+    fn place_of(element: &[u8]) -> Place<'_> {
+        place_of(element)
     }
 }
 
 fn place_of(element: &[u8]) -> Place<'_> {
     let (key, tie) = element.split_first_chunk().expect("an element begins with its number");
     Place { key: u64::from_be_bytes(*key), tie }
+}
+
+#[test]
+fn a_search_near_any_guess_finds_the_first_that_is_not_before() {
+    for len in 1..40 {
+        for answer in 0..=len {
+            for guess in 0..len {
+                let is_before = |index: usize| {
+                    assert!(index < len);
+                    index < answer
+                };
+                assert_eq!(sorted::partition_near(len, guess, is_before), answer, "{len}, {guess}");
+            }
+        }
+    }
 }
 
 /// SplitMix64.

@@ -43,6 +43,15 @@ const _: () = assert!(CHILD_COUNT_MAX <= u8::MAX as usize);
 /// Nodes that replace a child, each with its bound; that of the first is ignored.
 pub(crate) type Pieces<K = u64> = SmallVec<[(Link, K); 3]>;
 
+/// One node that replaces a child.
+#[inline]
+pub(crate) fn only_piece<K: Separator>(node: Link) -> Pieces<K> {
+    // Cheaper than a collected iterator.
+    let mut pieces = Pieces::new();
+    pieces.push((node, K::of_key(0)));
+    pieces
+}
+
 impl TreePath {
     /// Descends from `root`, `choose` returning the index of the child to take; returns the leaf
     /// with the path to it.
@@ -130,7 +139,12 @@ impl TreePath {
         mut pieces: Pieces<O::Key>,
     ) -> Option<Link> {
         for step in self.steps.into_iter().rev() {
-            pieces = replace_child::<O>(arena, step, &pieces);
+            match pieces.as_mut_slice() {
+                [(only, _)] if !is_underfull::<O>(only.node()) => {
+                    *only = replace_by_one::<O>(arena, step, *only);
+                }
+                _ => pieces = replace_child::<O>(arena, step, &pieces),
+            }
         }
         root_of::<O>(arena, &pieces)
     }
@@ -179,6 +193,18 @@ pub(super) fn child_of<O: Order>(&(link, key): &(Link, O::Key)) -> Child<O::Key>
     Child { link, measure: measure::<O>(link.node()), key }
 }
 
+/// Replaces a child by one that needs no neighbour, and returns the node that replaces its parent.
+fn replace_by_one<O: Order>(arena: &mut Arena, step: Step, child: Link) -> Link {
+    let sums = sums::<O>(child.node());
+    let totals = totals_after(step, Some(sums));
+    let node = inner::replace_child(arena, step.node, step.index, (child, sums.measure));
+    match totals {
+        Some(totals) => inner::set_totals(node, totals),
+        None => sum_up::<O>(node),
+    }
+    node
+}
+
 /// Replaces one child, and returns the nodes that replace its parent.
 fn replace_child<O: Order>(
     arena: &mut Arena,
@@ -189,7 +215,8 @@ fn replace_child<O: Order>(
     if let Some(first) = children.first_mut() {
         first.key = O::Key::read(step.node.node(), step.index);
     }
-    let totals = totals_after::<O>(step, &children);
+    let sums = children.iter().map(|child| sums::<O>(child.link.node())).reduce(Totals::and);
+    let totals = totals_after(step, sums);
     let mut node = inner::splice(arena, step.node, step.index, 1, &children);
     match totals {
         Some(totals) => inner::set_totals(node, totals),
@@ -208,7 +235,7 @@ fn replace_child<O: Order>(
             Pieces::new()
         }
         len if len > CHILD_COUNT_MAX => split::<O>(arena, node, step.index),
-        _ => Pieces::from_iter([(node, O::Key::of_key(0))]),
+        _ => only_piece(node),
     }
 }
 
@@ -219,21 +246,22 @@ fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces<O::Key> {
     Pieces::from_iter([(left, O::Key::of_key(0)), (right, bound)])
 }
 
-/// Sums of the parent after its child was replaced, without a look at the other children.
+/// Sums of the parent after its child was replaced by some with the sums `new`, or taken out;
+/// without a look at the other children.
 ///
 /// None if the child that expires first or last may be gone: then only all children together tell.
-fn totals_after<O: Order>(step: Step, children: &[Child<O::Key>]) -> Option<Totals> {
+fn totals_after(step: Step, new: Option<Totals>) -> Option<Totals> {
     let mut totals = step.node.node().totals();
     totals.measure -= step.node.node().children()[step.index].measure;
     totals.bytes -= step.before.bytes;
-    let sums = children.iter().map(|child| sums::<O>(child.link.node()));
-    let new = sums.fold(Totals::OF_NOTHING, Totals::and);
+    let is_out = new.is_none();
+    let new = new.unwrap_or(Totals::OF_NOTHING);
     totals.measure += new.measure;
     totals.bytes += new.bytes;
     let (before, after) = (step.before.expiries, new.expiries);
     let first_is_gone = before.first == totals.expiries.first && after.first > before.first;
     // If nothing expires, the rest does not expire either when a child goes.
-    let nothing_expires = children.is_empty() && totals.expiries == Expiries::NONE;
+    let nothing_expires = is_out && totals.expiries == Expiries::NONE;
     let last_is_gone =
         before.last == totals.expiries.last && after.last < before.last && !nothing_expires;
     if first_is_gone || last_is_gone {

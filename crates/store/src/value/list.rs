@@ -34,7 +34,7 @@ use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
 use crate::tree::node::{Child, Expiries, Link, Node, StoredChild, Totals, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{PathIndices, Pieces, TreePath, may_be_deferred};
+use crate::tree::update::{PathIndices, Pieces, TreePath, may_be_deferred, only_piece};
 use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of elements by position.
@@ -692,7 +692,7 @@ fn splice_at(
         arena.discard(link);
         Pieces::new()
     } else if plan.fits() {
-        Pieces::from_iter([(plan.splice(arena), 0)])
+        only_piece(plan.splice(arena))
     } else {
         let bias = match plan.at {
             at if at + 1 == plan.len() => Bias::Append,

@@ -15,7 +15,7 @@ use crate::tree::leaf::{LeafPlan, Parts, single};
 use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{Pieces, TreePath};
+use crate::tree::update::{Pieces, TreePath, only_piece};
 use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of elements by the keys of their names.
@@ -293,7 +293,7 @@ impl<'h, N: Named> NamedEdit<'h, N> {
         let (at, removed) = index.map_or_else(|at| (at, 0), |at| (at, 1));
         let plan = LeafPlan { leaf, at, removed, inserted: Some(parts) };
         let pieces = if plan.fits() {
-            Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
+            only_piece(plan.splice(&mut self.arena))
         } else {
             let seed = self.seed;
             let key_of =
@@ -335,7 +335,7 @@ impl<'h, N: Named> NamedEdit<'h, N> {
             self.arena.discard(link);
             Pieces::new()
         } else {
-            Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
+            only_piece(plan.splice(&mut self.arena))
         };
         self.root = path.replace::<N>(&mut self.arena, pieces);
         true

@@ -22,7 +22,7 @@ use crate::tree::leaf;
 use crate::tree::limits::{CHUNK_BYTES, LEAF_BYTES_MIN};
 use crate::tree::node::{Child, HEADER_BYTES, Link, Node, flags};
 use crate::tree::order::{Order, sums};
-use crate::tree::update::{Pieces, TreePath, sum_up};
+use crate::tree::update::{Pieces, TreePath, only_piece, sum_up};
 use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of bytes by position.
@@ -337,7 +337,7 @@ impl<'h> TextEdit<'h> {
             let first = &bytes[..bytes.len().min(room)];
             (leaf::overwrite(&mut self.arena, link, within as usize, first), first.len())
         };
-        let mut pieces = Pieces::from_iter([(last, 0)]);
+        let mut pieces = only_piece(last);
         for chunk in bytes[taken..].chunks(CHUNK_BYTES).take(path.room_behind()) {
             pieces.push((leaf::single(&mut self.arena, 0, &[chunk]), 0));
             taken += chunk.len();
@@ -382,7 +382,7 @@ impl<'h> TextEdit<'h> {
         let bytes = &bytes[..bytes.len().min(room)];
         let Chunk::Zeros(count) = chunk else {
             let piece = leaf::overwrite(&mut self.arena, link, within as usize, bytes);
-            let pieces = Pieces::from_iter([(piece, 0)]);
+            let pieces = only_piece(piece);
             self.root = path.replace_or_defer::<Bytes>(&mut self.arena, (root, link), pieces);
             return bytes.len();
         };

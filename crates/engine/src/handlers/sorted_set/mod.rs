@@ -26,7 +26,7 @@ use declarations::*;
 
 /// Commands that may follow each other in a run.
 pub(crate) const WRITE_RUN: WriteRunCommands =
-    (WriteRunFamily::SortedSets, &[&ZADD, &ZINCRBY], write_run::add);
+    (WriteRunFamily::SortedSets, &[&ZADD, &ZINCRBY, &ZREM], write_run::add_and_remove);
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

@@ -12,7 +12,7 @@ use crate::tree::arena::Arena;
 use crate::tree::leaf::{self, LeafWriter, flags_for, leaf_bytes, parts_bytes, single};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
 use crate::tree::node::{Link, Node, Stride, flags};
-use crate::tree::update::Pieces;
+use crate::tree::update::{Pieces, only_piece};
 use crate::value::named::with_table;
 
 /// Length of an integer in a leaf of such.
@@ -140,7 +140,7 @@ pub(super) fn reform(arena: &mut Arena, leaf: Node<'_>, at: usize, member: Membe
     }
     let tagged = write_tagged(arena, flags::UNSORTED, all);
     arena.discard(leaf.link());
-    Pieces::from_iter([(tagged, 0)])
+    only_piece(tagged)
 }
 
 /// Adds an integer that is longer than those of its leaf may be: so it is before or behind all of
@@ -151,7 +151,7 @@ fn widen(arena: &mut Arena, leaf: Node<'_>, at: usize, value: i64) -> Pieces {
     if fixed_bytes(wide, leaf.len() + 1) <= NODE_BYTES_MAX {
         let widened = write_fixed(arena, wide, before.chain(new).chain(behind));
         arena.discard(leaf.link());
-        return Pieces::from_iter([(widened, 0)]);
+        return only_piece(widened);
     }
     let first = match member_at(leaf, 0) {
         Member::Integer(first) => integer_key(first),

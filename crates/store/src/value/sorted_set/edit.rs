@@ -120,23 +120,23 @@ impl<'h> SortedSetEdit<'h> {
         member: &[u8],
         change: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Option<f64> {
-        let hash = self.hash_of(member);
-        let found = self.find(member, hash);
+        let hints = self.hints_of(member);
+        let found = self.find(member, hints.as_ref());
         let old = found.as_ref().map(|&(score, _)| score);
         if let Some(new) = change(old).filter(|&new| Some(new) != old) {
-            self.write(member, hash, found, new);
+            self.write(member, hints, found, new);
         }
         old
     }
 
     /// Removes a member, and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let hash = self.hash_of(member);
-        let (score, element) = self.find(member, hash)?;
+        let hints = self.hints_of(member);
+        let (score, element) = self.find(member, hints.as_ref())?;
         self.changed = true;
         self.scores = element.remove::<Scores>(&mut self.arena);
-        if let (Some(index), Some(hash)) = (self.index, hash) {
-            self.index = index::remove(&mut self.arena, index, Hint { hash, score });
+        if let Some(hints) = hints {
+            self.index = hints.remove(&mut self.arena, score);
         }
         self.drop_small_index();
         Some(score)
@@ -245,13 +245,13 @@ impl<'h> SortedSetEdit<'h> {
         self.arena.finish(root, self.heap)
     }
 
-    /// Hash of a member, if there is an index that has it.
-    fn hash_of(&self, member: &[u8]) -> Option<u32> {
-        self.index.map(|_| index::hash_of(self.seed, member))
+    /// Elements of the index that may be a member's; none without an index.
+    fn hints_of(&self, member: &[u8]) -> Option<index::Found> {
+        self.index.map(|index| index::Found::of(index, index::hash_of(self.seed, member)))
     }
 
     /// A member's score and its element in the score tree.
-    fn find(&self, member: &[u8], hash: Option<u32>) -> Option<(f64, FoundElement)> {
+    fn find(&self, member: &[u8], hints: Option<&index::Found>) -> Option<(f64, FoundElement)> {
         let scores = self.scores?;
         let find = |score| {
             let element = sorted::find::<Scores>(scores, view::place(score, member))?;
@@ -259,9 +259,9 @@ impl<'h> SortedSetEdit<'h> {
             // A score that the index tells may be another member's, whose zero has the other sign.
             Some((view::item(leaf, index).score, element))
         };
-        match (self.index, hash) {
-            (Some(index), Some(hash)) => index::scores_of(index, hash).find_map(find),
-            _ => find(self.score(member)?),
+        match hints {
+            Some(hints) => hints.scores().find_map(find),
+            None => find(self.score(member)?),
         }
     }
 
@@ -269,7 +269,7 @@ impl<'h> SortedSetEdit<'h> {
     fn write(
         &mut self,
         member: &[u8],
-        hash: Option<u32>,
+        hints: Option<index::Found>,
         found: Option<(f64, FoundElement)>,
         new: f64,
     ) {
@@ -288,12 +288,10 @@ impl<'h> SortedSetEdit<'h> {
                 sorted::put::<Scores>(&mut self.arena, &mut self.scores, 0, place, &parts);
             }
         }
-        let (Some(index), Some(hash)) = (self.index, hash) else {
-            return self.add_index_if_long();
-        };
+        let Some(hints) = hints else { return self.add_index_if_long() };
         self.index = match old {
-            Some(old) => index::replace(&mut self.arena, index, Hint { hash, score: old }, new),
-            None => Some(index::insert(&mut self.arena, index, Hint { hash, score: new })),
+            Some(old) => hints.replace(&mut self.arena, old, new),
+            None => hints.insert(&mut self.arena, new),
         };
     }
 
@@ -303,8 +301,9 @@ impl<'h> SortedSetEdit<'h> {
             let count = (end - start).min(REMOVED_AT_A_TIME as u64);
             let items = view.iter_from(start).take(count as usize);
             let hints: Vec<Hint> = items.map(|item| self.hint(&item)).collect();
-            for hint in hints {
-                let Some(rest) = index::remove(&mut self.arena, index, hint) else { break };
+            for Hint { hash, score } in hints {
+                let found = index::Found::of(index, hash);
+                let Some(rest) = found.remove(&mut self.arena, score) else { break };
                 index = rest;
             }
             self.index = Some(index);

@@ -7,11 +7,13 @@
 use crate::hash::{Seed, hash};
 use crate::tree::arena::Arena;
 use crate::tree::build::Builder;
-use crate::tree::leaf::{LeafPlan, Parts};
-use crate::tree::node::{Link, Node, Stride};
+use crate::tree::inner;
+use crate::tree::leaf::LeafPlan;
+use crate::tree::node::{ByIndex, Link, Node, Stride};
 use crate::tree::order::Order;
 use crate::tree::separator::Place;
 use crate::tree::sorted::{self, Sorted};
+use crate::tree::update::TreePath;
 
 /// Order of elements by hash.
 pub(super) struct Hashes;
@@ -22,8 +24,8 @@ impl Order for Hashes {
 
 impl Sorted for Hashes {
     #[inline]
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        Place::first_of(u64::from(read(leaf, index).hash))
+    fn place_of(element: &[u8]) -> Place<'_> {
+        Place::first_of(u64::from(hint_of(element).hash))
     }
 }
 
@@ -64,7 +66,11 @@ pub(super) fn hash_of(seed: &Seed, member: &[u8]) -> u32 {
 /// Element `index` of a leaf.
 #[inline]
 pub(super) fn read(leaf: Node<'_>, index: usize) -> Hint {
-    let element = leaf.element(index);
+    hint_of(leaf.element(index))
+}
+
+#[inline]
+fn hint_of(element: &[u8]) -> Hint {
     let (hash, score) = element.split_first_chunk().expect("an element begins with its hash");
     let score = score.first_chunk().expect("an element ends with its score");
     Hint { hash: u32::from_le_bytes(*hash), score: f64::from_le_bytes(*score) }
@@ -73,44 +79,130 @@ pub(super) fn read(leaf: Node<'_>, index: usize) -> Hint {
 /// Scores of the elements of a hash.
 #[inline]
 pub(super) fn scores_of<'g>(root: Link, hash: u32) -> impl Iterator<Item = f64> + use<'g> {
-    let place = Place::first_of(u64::from(hash));
-    let leaf: Node<'g> = sorted::leaf_of::<Hashes>(root, place);
-    let first = sorted::search::<Hashes>(leaf, place).unwrap_or_else(|index| index);
+    let mut range = HashRange::ALL;
+    let mut node: Node<'g> = root.node();
+    while !node.is_leaf() {
+        let child = &node.children()[range.choose(node, hash)];
+        let link = child.link();
+        if node.header().level == 1 {
+            // Of a leaf, only what the search will read: its elements are its measure.
+            let guess = range.guess(hash, child.measure as usize);
+            link.prefetch_around(Stride::Twelve.bytes() * guess);
+        } else {
+            link.prefetch();
+        }
+        node = link.node();
+    }
+    scores_in(node, range.first_of(node, hash), hash)
+}
+
+/// Hashes that a node has elements for.
+///
+/// Hashes are spread evenly, so that the range of a leaf tells about where a hash is in it.
+struct HashRange {
+    low: u64,
+    high: u64,
+}
+
+impl HashRange {
+    /// That of a root.
+    const ALL: HashRange = HashRange { low: 0, high: 1 << u32::BITS };
+
+    /// Index of the child of a node with this range that has a hash. The range is then the child's.
+    #[inline]
+    fn choose(&mut self, node: Node<'_>, hash: u32) -> usize {
+        let index = inner::find_key(node, u64::from(hash));
+        let children = node.children();
+        if index > 0 {
+            self.low = children[index].key;
+        }
+        if let Some(next) = children.get(index + 1) {
+            self.high = next.key;
+        }
+        index
+    }
+
+    /// Index at which a leaf of `len` elements with this range may have a hash.
+    #[inline]
+    fn guess(&self, hash: u32, len: usize) -> usize {
+        let (above, width) = (u64::from(hash) - self.low, self.high - self.low);
+        (above * len as u64 / width) as usize
+    }
+
+    /// Index of the first element of a hash in a leaf with this range, or of the first one behind.
+    #[inline]
+    fn first_of(&self, leaf: Node<'_>, hash: u32) -> usize {
+        let ByIndex::Strided(elements) = leaf.by_index() else {
+            unreachable!("leaves of the index are strided")
+        };
+        let is_before = |index| hint_of(elements.get(index)).hash < hash;
+        sorted::partition_near(leaf.len(), self.guess(hash, leaf.len()), is_before)
+    }
+}
+
+/// Scores of the elements of a hash in a leaf, from the first of them on.
+fn scores_in<'g>(leaf: Node<'g>, first: usize, hash: u32) -> impl Iterator<Item = f64> + use<'g> {
     let elements = (first..leaf.len()).map(move |index| read(leaf, index));
     elements.take_while(move |hint| hint.hash == hash).map(|hint| hint.score)
 }
 
-/// Adds an element.
-pub(super) fn insert(arena: &mut Arena, root: Link, hint: Hint) -> Link {
-    let element = hint.stored();
-    let parts: [&[u8]; 1] = [&element];
-    let (path, leaf) = sorted::descend::<Hashes>(root, hint.place());
-    let at = sorted::search::<Hashes>(leaf.node(), hint.place()).unwrap_or_else(|index| index);
-    let plan = LeafPlan { leaf: leaf.node(), at, removed: 0, inserted: Some(&parts) };
-    let root = sorted::carry_out::<Hashes>(arena, path, &plan, hint.place());
-    root.expect("a tree with a new element is not empty")
+/// Elements of one hash in an index that is edited, with the path to their leaf; or the place where
+/// one would be. For one change, of an index that was not changed since the lookup.
+#[derive(Debug)]
+pub(super) struct Found {
+    path: TreePath,
+    leaf: Link,
+    /// Index of the first of them.
+    first: usize,
+    hash: u32,
 }
 
-/// Replaces an element by one of the same hash.
-pub(super) fn replace(arena: &mut Arena, root: Link, old: Hint, score: f64) -> Option<Link> {
-    let element = Hint { score, ..old }.stored();
-    change(arena, root, old, Some(&[&element]))
-}
+impl Found {
+    /// Looks for the elements of a hash.
+    pub(super) fn of(root: Link, hash: u32) -> Found {
+        let mut range = HashRange::ALL;
+        let (path, leaf) = TreePath::descend::<Hashes>(root, |node| range.choose(node, hash));
+        Found { path, leaf, first: range.first_of(leaf.node(), hash), hash }
+    }
 
-/// Removes an element.
-pub(super) fn remove(arena: &mut Arena, root: Link, old: Hint) -> Option<Link> {
-    change(arena, root, old, None)
-}
+    /// Their scores.
+    pub(super) fn scores(&self) -> impl Iterator<Item = f64> {
+        scores_in(self.leaf.node(), self.first, self.hash)
+    }
 
-/// Replaces an element that is there by at most one of the same hash.
-fn change(arena: &mut Arena, root: Link, old: Hint, inserted: Option<Parts<'_>>) -> Option<Link> {
-    let (path, leaf) = sorted::descend::<Hashes>(root, old.place());
-    let node = leaf.node();
-    let first = sorted::search::<Hashes>(node, old.place()).unwrap_or_else(|index| index);
-    let at = (first..node.len()).find(|&index| read(node, index).bits() == old.bits());
-    let at = at.expect("the index has an element for each member");
-    let plan = LeafPlan { leaf: node, at, removed: 1, inserted };
-    sorted::carry_out::<Hashes>(arena, path, &plan, old.place())
+    /// Adds an element of the hash, and returns the new root.
+    pub(super) fn insert(self, arena: &mut Arena, score: f64) -> Option<Link> {
+        self.change(arena, None, Some(score))
+    }
+
+    /// Replaces an element with the score `old`.
+    pub(super) fn replace(self, arena: &mut Arena, old: f64, score: f64) -> Option<Link> {
+        self.change(arena, Some(old), Some(score))
+    }
+
+    /// Removes an element with the score `old`.
+    pub(super) fn remove(self, arena: &mut Arena, old: f64) -> Option<Link> {
+        self.change(arena, Some(old), None)
+    }
+
+    fn change(self, arena: &mut Arena, old: Option<f64>, new: Option<f64>) -> Option<Link> {
+        let Found { path, leaf, first, hash } = self;
+        let leaf = leaf.node();
+        let at = old.map(|score| {
+            let bits = Hint { hash, score }.bits();
+            let at = (first..leaf.len()).find(|&index| read(leaf, index).bits() == bits);
+            at.expect("the index has an element for each member")
+        });
+        let element = new.map(|score| Hint { hash, score }.stored());
+        let parts = element.as_ref().map(|element| [&element[..]]);
+        let plan = LeafPlan {
+            leaf,
+            at: at.unwrap_or(first),
+            removed: usize::from(at.is_some()),
+            inserted: parts.as_ref().map(|parts| &parts[..]),
+        };
+        sorted::carry_out::<Hashes>(arena, path, &plan, Place::first_of(u64::from(hash)))
+    }
 }
 
 /// New index of some elements, which it sorts.

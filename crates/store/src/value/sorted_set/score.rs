@@ -95,17 +95,23 @@ pub(super) fn stored_bytes(first: u8) -> usize {
 #[inline]
 pub(super) fn decode(element: &[u8]) -> (f64, &[u8]) {
     let (stored, member) = element.split_at(stored_bytes(element[0]));
-    let big_endian = |mask: u8| {
-        let behind = stored[1..]
-            .iter()
-            .fold(u64::from(stored[0] & mask), |all, &byte| all << 8 | u64::from(byte));
-        behind as f64
+    let score = match *stored {
+        [first @ 0..128] => f64::from(first),
+        [first @ 128..192, second] => f64::from(u16::from_be_bytes([first & 0x3f, second])),
+        [first @ 192..224, second, third] => {
+            f64::from(u32::from_be_bytes([0, first & 0x1f, second, third]))
+        }
+        [first @ 224..SIGNED, second, third, fourth] => {
+            f64::from(u32::from_be_bytes([first & 0x0f, second, third, fourth]))
+        }
+        _ => decode_long(stored),
     };
-    let score = match stored[0] {
-        0..128 => f64::from(stored[0]),
-        128..192 => big_endian(0x3f),
-        192..224 => big_endian(0x1f),
-        224..SIGNED => big_endian(0x0f),
+    (score, member)
+}
+
+/// Score that is no small integer.
+fn decode_long(stored: &[u8]) -> f64 {
+    match stored[0] {
         SINGLE => {
             let bytes = stored[1..].first_chunk().expect("a single has four bytes");
             f64::from(f32::from_le_bytes(*bytes))
@@ -119,8 +125,7 @@ pub(super) fn decode(element: &[u8]) -> (f64, &[u8]) {
             let magnitude = (signed >> 1) as f64;
             if signed & 1 == 0 { magnitude } else { -magnitude }
         }
-    };
-    (score, member)
+    }
 }
 
 #[cfg(test)]

@@ -39,8 +39,8 @@ impl Order for Scores {
 
 impl Sorted for Scores {
     #[inline]
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        let (score, member) = score::decode(leaf.element(index));
+    fn place_of(element: &[u8]) -> Place<'_> {
+        let (score, member) = score::decode(element);
         place(score, member)
     }
 }
@@ -148,17 +148,26 @@ impl<'g> SortedSet<'g> {
     /// Score of a member.
     #[must_use]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
-        if let Some(index) = self.index {
-            let hash = index::hash_of(self.seed, member);
-            return index::scores_of(index.link(), hash).find_map(|score| {
-                let place = place(score, member);
-                let leaf = sorted::leaf_of::<Scores>(self.scores.link(), place);
-                let found = sorted::search::<Scores>(leaf, place).ok()?;
-                // The hint may be another member's, whose zero has the other sign.
-                Some(item(leaf, found).score)
-            });
-        }
-        self.search(member).map(|(_, score)| score)
+        let Some(index) = self.index else {
+            return self.search(member).map(|(_, score)| score);
+        };
+        self.find_hinted(index, member, |place| {
+            let leaf = sorted::leaf_of::<Scores>(self.scores.link(), place);
+            let found = sorted::search::<Scores>(leaf, place).ok()?;
+            // The hint may be another member's, whose zero has the other sign.
+            Some(item(leaf, found).score)
+        })
+    }
+
+    /// The first thing that `look` finds at a place where the index says a member may be.
+    fn find_hinted<T>(
+        &self,
+        index: Node<'g>,
+        member: &[u8],
+        look: impl Fn(Place<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let hash = index::hash_of(self.seed, member);
+        index::scores_of(index.link(), hash).find_map(|score| look(place(score, member)))
     }
 
     /// Rank and score of a member, by a search of all leaves.
@@ -180,11 +189,12 @@ impl<'g> SortedSet<'g> {
     /// Rank and score of a member.
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(u64, f64)> {
-        if self.index.is_none() {
-            return self.search(member);
-        }
-        let score = self.score(member)?;
-        Some((locate::<Scores>(self.scores.link(), place(score, member)).rank, score))
+        let Some(index) = self.index else { return self.search(member) };
+        self.find_hinted(index, member, |place| {
+            let spot = sorted::spot_of::<Scores>(self.scores.link(), place);
+            let found = spot.found.ok()?;
+            Some((spot.before + found as u64, item(spot.leaf, found).score))
+        })
     }
 
     /// Number of members whose score is less than `score`.

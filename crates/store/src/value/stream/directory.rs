@@ -4,7 +4,7 @@
 
 use crate::tree::arena::Arena;
 use crate::tree::cut::cut;
-use crate::tree::node::{Link, Node};
+use crate::tree::node::Link;
 use crate::tree::order::Order;
 use crate::tree::separator::{Place, TiedKey};
 use crate::tree::sorted::{self, Sorted, locate};
@@ -28,8 +28,8 @@ impl Order for Directory {
 
 impl Sorted for Directory {
     #[inline]
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        let (key, rest) = number::read(leaf.element(index));
+    fn place_of(element: &[u8]) -> Place<'_> {
+        let (key, rest) = number::read(element);
         Place { key, tie: read_text(rest).0 }
     }
 }

@@ -25,8 +25,8 @@ impl Order for Ids {
 
 impl Sorted for Ids {
     #[inline]
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        let (key, rest) = number::read(leaf.element(index));
+    fn place_of(element: &[u8]) -> Place<'_> {
+        let (key, rest) = number::read(element);
         Place { key, tie: &rest[..number::stored_bytes(rest)] }
     }
 }

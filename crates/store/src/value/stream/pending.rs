@@ -2,7 +2,7 @@
 
 use crate::tree::arena::Arena;
 use crate::tree::cut::cut;
-use crate::tree::node::{Link, Node};
+use crate::tree::node::Link;
 use crate::tree::order::Order;
 use crate::tree::run::{RunElement, put_run, remove_run};
 use crate::tree::separator::{Place, TiedKey};
@@ -24,8 +24,8 @@ impl Order for Owners {
 
 impl Sorted for Owners {
     #[inline]
-    fn place(leaf: Node<'_>, index: usize) -> Place<'_> {
-        let (key, rest) = number::read(leaf.element(index));
+    fn place_of(element: &[u8]) -> Place<'_> {
+        let (key, rest) = number::read(element);
         let ms_bytes = number::stored_bytes(rest);
         let id_bytes = ms_bytes + number::stored_bytes(&rest[ms_bytes..]);
         Place { key, tie: &rest[..id_bytes] }

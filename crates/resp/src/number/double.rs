@@ -69,6 +69,9 @@ pub fn format_double_17_digits(value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return format_double(value).as_str().to_owned();
     }
+    if value.fract() == 0.0 && value.abs() < 1e17 {
+        return itoa::Buffer::new().format(value as i64).to_owned();
+    }
     let scientific = format!("{value:.16e}");
     let (significand, exponent) = scientific.split_once('e').expect("it was asked for");
     let exponent: i32 = exponent.parse().expect("an exponent is an integer");

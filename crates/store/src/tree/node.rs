@@ -519,6 +519,26 @@ impl<'a> Node<'a> {
         is_it(&data[start..]).then_some(last)
     }
 
+    /// As [`position`](Self::position), of the elements of one length.
+    #[inline]
+    pub(crate) fn position_of_length(
+        self,
+        length: usize,
+        is_it: impl Fn(&[u8]) -> bool,
+    ) -> Option<usize> {
+        if !has_lengths(self.header().flags) {
+            return self.position(|element| element.len() == length && is_it(element));
+        }
+        let (data, mut start, last) = (self.data(), 0, self.len().checked_sub(1)?);
+        for (index, &own) in self.lengths(last).iter().rev().enumerate() {
+            if usize::from(own) == length && is_it(&data[start..start + length]) {
+                return Some(index);
+            }
+            start += usize::from(own);
+        }
+        (data.len() - start == length && is_it(&data[start..])).then_some(last)
+    }
+
     /// Element `index` of a leaf.
     #[inline]
     pub(crate) fn element(self, index: usize) -> &'a [u8] {

@@ -57,14 +57,22 @@ pub(super) fn key_of_bytes(seed: &Seed, name: &[u8]) -> u64 {
     key
 }
 
-/// Compares short slices of equal length without a call, from the end, where names differ most.
+/// Compares slices of equal length, without a call or a loop for the lengths that most names have,
+/// from the end, where names differ most.
 #[inline]
 pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
-    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
-        (Some(left_end), Some(right_end)) => {
-            u64::from_ne_bytes(*left_end) == u64::from_ne_bytes(*right_end) && left == right
-        }
-        _ => left.iter().eq(right),
+    fn have_same_ends<const LENGTH: usize>(left: &[u8], right: &[u8]) -> bool {
+        left.last_chunk::<LENGTH>() == right.last_chunk()
+            && left.first_chunk::<LENGTH>() == right.first_chunk()
+    }
+    debug_assert_eq!(left.len(), right.len());
+    match left.len() {
+        0 => true,
+        1 => left.first() == right.first(),
+        2..4 => have_same_ends::<2>(left, right),
+        4..8 => have_same_ends::<4>(left, right),
+        8..=16 => have_same_ends::<8>(left, right),
+        _ => left.last_chunk::<8>() == right.last_chunk() && left == right,
     }
 }
 

@@ -106,19 +106,34 @@ pub(super) fn dense_eights(registers: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     })
 }
 
+/// Registers that are raised or packed together: loops of this fixed length become vectors.
+const GROUP_REGISTERS: usize = 64;
+const GROUP_BYTES: usize = GROUP_REGISTERS * REGISTER_BITS / 8;
+
 /// Raises values, one per register, to those of all dense registers.
 pub(super) fn raise_to_dense(values: &mut [u8], registers: &[u8]) {
-    let eights = values.as_chunks_mut::<8>().0.iter_mut();
-    for (values, dense) in eights.zip(dense_eights(registers)) {
-        values.iter_mut().zip(dense).for_each(|(value, dense)| *value = dense.max(*value));
+    let groups = values.as_chunks_mut::<GROUP_REGISTERS>().0.iter_mut();
+    for (values, packed) in groups.zip(registers.as_chunks::<GROUP_BYTES>().0) {
+        let mut dense = [[0; 8]; GROUP_REGISTERS / 8];
+        for (eight, &[a, b, c, d, e, f]) in dense.iter_mut().zip(packed.as_chunks::<6>().0) {
+            *eight = spread(u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).to_le_bytes();
+        }
+        let pairs = values.iter_mut().zip(dense.as_flattened());
+        pairs.for_each(|(value, dense)| *value = (*dense).max(*value));
     }
 }
 
 /// Sets all dense registers to values, one per register.
 pub(super) fn set_all_dense(registers: &mut [u8], values: &[u8]) {
-    let (packed, eights) = (registers.as_chunks_mut::<6>().0, values.as_chunks::<8>().0);
-    for (packed, &values) in packed.iter_mut().zip(eights) {
-        packed.copy_from_slice(&pack(u64::from_le_bytes(values)).to_le_bytes()[..6]);
+    let groups = registers.as_chunks_mut::<GROUP_BYTES>().0.iter_mut();
+    for (packed, values) in groups.zip(values.as_chunks::<GROUP_REGISTERS>().0) {
+        let mut words = [0; GROUP_REGISTERS / 8];
+        for (word, &eight) in words.iter_mut().zip(values.as_chunks().0) {
+            *word = pack(u64::from_le_bytes(eight));
+        }
+        for (six, word) in packed.as_chunks_mut::<6>().0.iter_mut().zip(words) {
+            six.copy_from_slice(&word.to_le_bytes()[..6]);
+        }
     }
 }
 

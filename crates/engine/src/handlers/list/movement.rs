@@ -18,15 +18,14 @@ use crate::error::CommandError;
 /// when there is none.
 fn move_one(cx: &mut Cx<'_, '_>, from: End, to: End) -> Result<bool, CommandError> {
     let (source, target) = (cx.arg(1), cx.arg(2));
-    if cx.edit(source).entry_of(Kind::List)?.is_none() {
-        return Ok(false);
+    let Some(list) = cx.edit(source).read_as::<List<'_>>()? else { return Ok(false) };
+    let index = if from == End::Front { 0 } else { list.len() - 1 };
+    let Some(element) = list.get(index) else { return Ok(false) };
+    if source == target {
+        rotate(cx, source, (from, to), element)?;
+    } else {
+        transfer(cx, (source, from), (target, to), element)?;
     }
-    cx.edit(target).entry_of(Kind::List)?;
-    let element = match source == target {
-        true => rotate(cx, source, from, to)?,
-        false => transfer(cx, (source, from), (target, to))?,
-    };
-    let Some(element) = element else { return Ok(false) };
     // The two halves of one change.
     cx.count_changes(1);
     cx.reply.bulk(element);
@@ -38,46 +37,39 @@ fn move_one(cx: &mut Cx<'_, '_>, from: End, to: End) -> Result<bool, CommandErro
     Ok(true)
 }
 
-/// Moves an element to another list: adds it there first, as Valkey's events tell. Both lists are
-/// locked, so nobody sees it twice.
-fn transfer<'g>(
-    cx: &mut Cx<'_, 'g>,
+/// Moves the element at an end to another list: adds it there first, as Valkey's events tell. Both
+/// lists are locked, so nobody sees it twice.
+fn transfer(
+    cx: &mut Cx<'_, '_>,
     (source, from): (&[u8], End),
     (target, to): (&[u8], End),
-) -> Result<Option<&'g [u8]>, CommandError> {
+    element: &[u8],
+) -> Result<(), CommandError> {
     let limit = Limit::of_setting(cx.settings().list_listpack_size_max);
-    let room = cx.room();
-    let edit = cx.edit(source);
-    let Some(list) = edit.read_as::<List<'_>>()? else { return Ok(None) };
-    let index = if from == End::Front { 0 } else { list.len() - 1 };
-    let Some(element) = list.get(index) else { return Ok(None) };
-    room.check(2 * element.len() as u64)?;
+    cx.edit(target).entry_of(Kind::List)?;
+    cx.room().check(2 * element.len() as u64)?;
     push_elements(cx, target, to, || std::iter::once(element))?;
     remove(cx.edit(source), limit, from, 1)?;
-    Ok(Some(element))
+    Ok(())
 }
 
-/// Moves an element within a list as one change: a list of one element is never gone, and keeps its
-/// expiry.
-fn rotate<'g>(
-    cx: &mut Cx<'_, 'g>,
+/// Moves the element at an end of a list within it as one change: a list of one element is never
+/// gone, and keeps its expiry.
+fn rotate(
+    cx: &mut Cx<'_, '_>,
     key: &[u8],
-    from: End,
-    to: End,
-) -> Result<Option<&'g [u8]>, CommandError> {
+    (from, to): (End, End),
+    element: &[u8],
+) -> Result<(), CommandError> {
     let limit = Limit::of_setting(cx.settings().list_listpack_size_max);
     let room = cx.room();
     let edit = cx.edit(key);
-    let Some(entry) = edit.entry_of(Kind::List)? else { return Ok(None) };
-    let Some(list) = edit.read_as::<List<'_>>()? else { return Ok(None) };
+    let Some(entry) = edit.entry_of(Kind::List)? else { return Ok(()) };
     let (pushed, popped) = match (from, to) {
         (End::Front, End::Front) => ("lpush", "lpop"),
         (End::Front, End::Back) => ("rpush", "lpop"),
         (End::Back, End::Front) => ("lpush", "rpop"),
         (End::Back, End::Back) => ("rpush", "rpop"),
-    };
-    let Some(element) = list.get(if from == End::Front { 0 } else { list.len() - 1 }) else {
-        return Ok(None);
     };
     room.check(2 * element.len() as u64)?;
     edit.change::<List<'_>, _>(Event::new(EventClass::LIST, pushed), |list| {
@@ -92,7 +84,7 @@ fn rotate<'g>(
         Ok(Some((after_removal(entry, list, limit), ())))
     })?;
     cx.event(cx.database, key, Event::new(EventClass::LIST, popped));
-    Ok(Some(element))
+    Ok(())
 }
 
 pub(super) fn lmove(cx: &mut Cx<'_, '_>) -> Outcome {

@@ -87,6 +87,20 @@ pub(crate) fn write_runs<B: AsRef<[u8]>>(
         edit.put(NewEntry { expires_at_ms, ..new_raw_string(bytes.as_ref()) }, event);
         return Ok(());
     }
+    if let ([(offset, tail)], Some(StringValue::Plain(head))) = (runs, old)
+        && length > COPIED_STRING_BYTES_MAX as u64
+        && *offset == old_length
+        && tail.as_ref().len() >= head.len()
+    {
+        // Half of it is new: chunks would take longer than the copy of the rest.
+        let mut whole = memory::new_string(length as usize)?;
+        whole.append(head);
+        whole.append(tail.as_ref());
+        let value = NewValue::Shared(whole.finish());
+        let expires_at_ms = edit.expires_at_ms();
+        edit.put(NewEntry { expires_at_ms, value, ..new_raw_string(&[]) }, event);
+        return Ok(());
+    }
     if length > COPIED_STRING_BYTES_MAX as u64 || matches!(old, Some(StringValue::Chunks(_))) {
         if let Some(StringValue::Plain(bytes)) = old {
             // Its chunks, and the nodes above them.

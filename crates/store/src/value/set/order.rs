@@ -109,7 +109,7 @@ fn find_sorted(leaf: Node<'_>, value: i64) -> Result<usize, usize> {
 fn find_string(leaf: Node<'_>, string: &[u8]) -> Result<usize, usize> {
     let found = match (leaf.has(flags::UNSORTED), leaf.has(flags::STRINGS)) {
         (false, _) => None,
-        (true, true) => leaf.position(|own| own.len() == string.len() && same(own, string)),
+        (true, true) => leaf.position_of_length(string.len(), |own| same(own, string)),
         (true, false) => leaf.position(|element| is_of(element, string)),
     };
     found.ok_or(leaf.len())

@@ -266,6 +266,14 @@ impl<'g> SortedSet<'g> {
         Items { cursor, next: within as usize }
     }
 
+    /// Members from a place on, ascending.
+    fn iter_at(&self, place: Place<'_>) -> Items<'g> {
+        let root = self.scores.link();
+        let cursor = Cursor::descend(root, |node| sorted::find_child::<Scores>(node, place));
+        let next = sorted::search::<Scores>(cursor.leaf(), place).unwrap_or_else(|index| index);
+        Items { cursor, next }
+    }
+
     /// Members from a rank on, descending; a rank behind the end means the last.
     #[must_use]
     pub fn iter_back_from(&self, rank: u64) -> ItemsBack<'g> {
@@ -294,7 +302,7 @@ impl<'g> SortedSet<'g> {
             hash >= cursor && (next == 0 || hash < next)
         };
         for score in scores {
-            let run = self.iter_from(self.count_below(score));
+            let run = self.iter_at(place(score, &[]));
             let run = run.take_while(|item| item.score == score);
             run.filter(|item| is_in_page(item.member)).for_each(&mut visit);
         }

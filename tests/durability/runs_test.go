@@ -21,8 +21,8 @@ const (
 	evictedBeyondBytes = 300_000
 )
 
-// runLine is a command that may be part of a write run on a key of its family, the last one of which
-// may remove the key.
+// runLine is a command that may be part of a write run on a key of its family; one that removes an
+// item may remove the key.
 func runLine(random *rand.Rand, family, key string) []string {
 	item, number := fmt.Sprintf("item %d", random.IntN(40)), strconv.Itoa(random.IntN(1000))
 	isRemoval := random.IntN(5) == 0
@@ -97,7 +97,8 @@ func sendAllRuns(t *testing.T, server *instance.Server, keyCount int) {
 	}
 }
 
-// expectAgain kills a server and expects its dataset of another one on its directory, and of Valkey.
+// expectAgain kills a server, and expects its dataset of another one on its directory and of
+// Valkey.
 func expectAgain(t *testing.T, server *instance.Server, directory string) {
 	t.Helper()
 	original := dataset(t, server)
@@ -163,7 +164,7 @@ func TestRuns_MakeTheSameDatasetAgainBesideEviction(t *testing.T) {
 			if strings.Contains(statistics, "evicted_keys:0\r\n") {
 				t.Error("nothing was evicted")
 			}
-			// What is read to compare would evict more.
+			// The comparison's own replies would evict more.
 			do(t, conn, "CONFIG", "SET", "maxmemory", "0")
 			expectAgain(t, server, directory)
 		})

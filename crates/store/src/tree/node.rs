@@ -509,6 +509,9 @@ impl<'a> Node<'a> {
             return self.elements().position(is_it);
         }
         let (data, mut start, last) = (self.data(), 0, len.checked_sub(1)?);
+        if let Some(length) = self.common_length() {
+            return data.chunks_exact(length).position(is_it);
+        }
         for (index, &length) in self.lengths(last).iter().rev().enumerate() {
             let end = start + usize::from(length);
             if is_it(&data[start..end]) {
@@ -517,6 +520,19 @@ impl<'a> Node<'a> {
             start = end;
         }
         is_it(&data[start..]).then_some(last)
+    }
+
+    /// Length of all elements of a leaf with a table of lengths, if they have the same one: then
+    /// nobody has to add lengths up to walk over them.
+    #[inline]
+    fn common_length(self) -> Option<usize> {
+        let len = self.len();
+        let lengths = self.lengths(len.checked_sub(1)?);
+        let &first = lengths.first()?;
+        // Without a branch, so that it takes few steps of many bytes each.
+        let differing = lengths.iter().fold(0, |differing, length| differing | (length ^ first));
+        let is_common = differing == 0 && usize::from(first) * len == self.data().len();
+        (is_common && first > 0).then_some(first.into())
     }
 
     /// As [`position`](Self::position), of the elements of one length.
@@ -530,6 +546,9 @@ impl<'a> Node<'a> {
             return self.position(|element| element.len() == length && is_it(element));
         }
         let (data, mut start, last) = (self.data(), 0, self.len().checked_sub(1)?);
+        if let Some(common) = self.common_length() {
+            return if common == length { data.chunks_exact(length).position(is_it) } else { None };
+        }
         for (index, &own) in self.lengths(last).iter().rev().enumerate() {
             if usize::from(own) == length && is_it(&data[start..start + length]) {
                 return Some(index);

@@ -8,7 +8,7 @@ use super::build::Builder;
 use super::check::check_tree;
 use super::cursor::Cursor;
 use super::cut::cut;
-use super::leaf::{LeafPlan, LeafWriter};
+use super::leaf::{self, LeafPlan, LeafWriter};
 use super::limits::NODE_BYTES_MAX;
 use super::node::{Expiries, Link, NEVER, Stride, flags};
 use super::order::{Order, sums};
@@ -60,6 +60,34 @@ fn a_search_near_any_guess_finds_the_first_that_is_not_before() {
                 };
                 assert_eq!(sorted::partition_near(len, guess, is_before), answer, "{len}, {guess}");
             }
+        }
+    }
+}
+
+#[test]
+fn an_element_is_found_whether_all_have_one_length_or_not() {
+    let mut random = Random(7);
+    for round in 0..400 {
+        let count = 1 + random.below(60);
+        let longest = random.below(10);
+        let elements: Vec<Vec<u8>> = (0..count)
+            .map(|_| {
+                let length = if round % 2 == 0 { longest } else { random.below(longest + 1) };
+                (0..length).map(|_| random.below(3) as u8).collect()
+            })
+            .collect();
+        let mut arena = Arena::default();
+        let all = elements.iter().map(Vec::as_slice);
+        let leaf = leaf::of_elements(&mut arena, flags::LENGTHS, all.clone());
+        let leaf = leaf.expect("there are elements").node();
+        for wanted in all.clone().chain([&[0, 1][..], &[], &[9; 9]]) {
+            let expected = all.clone().position(|element| element == wanted);
+            assert_eq!(leaf.position(|element| element == wanted), expected);
+            let found = leaf.position_of_length(wanted.len(), |element| {
+                assert_eq!(element.len(), wanted.len());
+                element == wanted
+            });
+            assert_eq!(found, expected);
         }
     }
 }

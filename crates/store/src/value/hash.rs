@@ -14,7 +14,9 @@ use smallvec::SmallVec;
 use super::collection::{Collection, TreeEdit};
 use super::gathered::Gathered;
 use super::kind::Kind;
-use super::named::{self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, same};
+use super::named::{
+    self, Elements, Named, NamedEdit, Place, Repeated, have_same_ends, key_of_bytes, same,
+};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
@@ -60,7 +62,13 @@ impl Named for Fields {
     /// A new field goes behind the last one of its leaf.
     #[inline]
     fn find(leaf: Node<'_>, field: &[u8]) -> Result<usize, usize> {
-        leaf.position(|element| is_of(element, field)).ok_or(leaf.len())
+        // The lengths that most fields have get loops of their own.
+        let found = match field.len() {
+            4..8 => leaf.position(|element| is_of(element, field, have_same_ends::<4>)),
+            8..=16 => leaf.position(|element| is_of(element, field, have_same_ends::<8>)),
+            _ => leaf.position(|element| is_of(element, field, same)),
+        };
+        found.ok_or(leaf.len())
     }
 
     #[inline]
@@ -173,9 +181,9 @@ fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
     leaf.elements().map(decode)
 }
 
-/// True if an element is of `field`.
+/// True if an element is of `field`; `same` compares names of its length.
 #[inline]
-fn is_of(element: &[u8], field: &[u8]) -> bool {
+fn is_of(element: &[u8], field: &[u8], same: impl Fn(&[u8], &[u8]) -> bool) -> bool {
     let head = usize::from(element[0]);
     if head >= 0x80 || field.len() >= 0x40 {
         return decode(element).field == field;

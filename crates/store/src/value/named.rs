@@ -57,14 +57,16 @@ pub(super) fn key_of_bytes(seed: &Seed, name: &[u8]) -> u64 {
     key
 }
 
-/// Compares slices of equal length, without a call or a loop for the lengths that most names have,
-/// from the end, where names differ most.
+/// Compares slices of equal length, `LENGTH` to twice that, from the end, where names differ most.
+#[inline]
+pub(super) fn have_same_ends<const LENGTH: usize>(left: &[u8], right: &[u8]) -> bool {
+    left.last_chunk::<LENGTH>() == right.last_chunk()
+        && left.first_chunk::<LENGTH>() == right.first_chunk()
+}
+
+/// Compares slices of equal length, without a call or a loop for the lengths that most names have.
 #[inline]
 pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
-    fn have_same_ends<const LENGTH: usize>(left: &[u8], right: &[u8]) -> bool {
-        left.last_chunk::<LENGTH>() == right.last_chunk()
-            && left.first_chunk::<LENGTH>() == right.first_chunk()
-    }
     debug_assert_eq!(left.len(), right.len());
     match left.len() {
         0 => true,

@@ -8,7 +8,7 @@ use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::Order;
 use crate::tree::split::Bias;
-use crate::value::named::{Named, same};
+use crate::value::named::{Named, have_same_ends, same};
 
 /// Order of members: integers by value, then strings by hash.
 #[derive(Debug)]
@@ -109,8 +109,20 @@ fn find_sorted(leaf: Node<'_>, value: i64) -> Result<usize, usize> {
 fn find_string(leaf: Node<'_>, string: &[u8]) -> Result<usize, usize> {
     let found = match (leaf.has(flags::UNSORTED), leaf.has(flags::STRINGS)) {
         (false, _) => None,
-        (true, true) => leaf.position_of_length(string.len(), |own| same(own, string)),
+        (true, true) => find_among_strings(leaf, string),
         (true, false) => leaf.position(|element| is_of(element, string)),
     };
     found.ok_or(leaf.len())
+}
+
+/// Index of a string in a leaf of strings alone. The lengths that most members have get loops of
+/// their own.
+#[inline]
+fn find_among_strings(leaf: Node<'_>, string: &[u8]) -> Option<usize> {
+    let length = string.len();
+    match length {
+        4..8 => leaf.position_of_length(length, |own| have_same_ends::<4>(own, string)),
+        8..=16 => leaf.position_of_length(length, |own| have_same_ends::<8>(own, string)),
+        _ => leaf.position_of_length(length, |own| same(own, string)),
+    }
 }

@@ -101,12 +101,16 @@ pub(super) fn smove(cx: &mut Cx<'_, '_>) -> Outcome {
         return Ok(());
     };
     cx.edit(target).entry_of(Kind::Set)?;
-    let is_moved = set.contains(member);
-    if is_moved && source != target {
-        remove(cx, source, [member].into_iter(), 1, REMOVED, unchanged)?;
-        let added = add(cx, target, [member].into_iter(), 1)?;
-        cx.count_changes(1 + added);
-    }
+    let is_moved = if source == target {
+        set.contains(member)
+    } else {
+        let removed = remove(cx, source, [member].into_iter(), 1, REMOVED, unchanged)?;
+        if removed > 0 {
+            let added = add(cx, target, [member].into_iter(), 1)?;
+            cx.count_changes(1 + added);
+        }
+        removed > 0
+    };
     cx.reply.integer(i64::from(is_moved));
     Ok(())
 }

@@ -56,9 +56,9 @@ pub(crate) fn splice<K: Separator>(
     target
 }
 
-/// Replaces the child at `index` by one with the same bound. The caller sets the totals.
+/// As `splice`, of one child by one with the same bound. The caller sets the totals.
 #[inline]
-pub(crate) fn replace_child(
+pub(crate) fn splice_one(
     arena: &mut Arena,
     link: Link,
     index: usize,
@@ -85,7 +85,7 @@ fn splice_tied<K: Separator>(
     if let (1, [only]) = (removed, inserted)
         && (at == 0 || K::read(node, at) == only.key)
     {
-        return replace_child(arena, link, at, (only.link, only.measure));
+        return splice_one(arena, link, at, (only.link, only.measure));
     }
     let mut children = read_children::<K>(node, 0..at);
     children.extend_from_slice(inserted);

@@ -197,7 +197,7 @@ pub(super) fn child_of<O: Order>(&(link, key): &(Link, O::Key)) -> Child<O::Key>
 fn replace_by_one<O: Order>(arena: &mut Arena, step: Step, child: Link) -> Link {
     let sums = sums::<O>(child.node());
     let totals = totals_after(step, Some(sums));
-    let node = inner::replace_child(arena, step.node, step.index, (child, sums.measure));
+    let node = inner::splice_one(arena, step.node, step.index, (child, sums.measure));
     match totals {
         Some(totals) => inner::set_totals(node, totals),
         None => sum_up::<O>(node),

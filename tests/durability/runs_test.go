@@ -128,6 +128,7 @@ func expectAgain(t *testing.T, server *instance.Server, directory string) {
 func TestRuns_MakeTheSameDatasetAgainBesideCuts(t *testing.T) {
 	directory := t.TempDir()
 	server := subject(t, directory, "--worker-threads", "2")
+	defer server.Kill()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -156,6 +157,7 @@ func TestRuns_MakeTheSameDatasetAgainBesideEviction(t *testing.T) {
 			directory := t.TempDir()
 			server := subject(t, directory, "--worker-threads", workers,
 				"--maxmemory-policy", "allkeys-random")
+			defer server.Kill()
 			conn := server.Dial(t)
 			limit := usedMemory(t, conn) + evictedBeyondBytes
 			do(t, conn, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))

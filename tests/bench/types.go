@@ -13,12 +13,14 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// typeSizes are the numbers of elements of a collection, and of collections: no server has fewer
-// than a hundred thousand elements of a type.
-var typeSizes = []struct {
+type typeSize struct {
 	name        string
 	keys, items int
-}{
+}
+
+// typeSizes are the numbers of elements of a collection, and of collections: no server has fewer
+// than a hundred thousand elements of a type.
+var typeSizes = []typeSize{
 	{"10", 10_000, 10},
 	{"100", 1_000, 100},
 	{"10^4", 10, 10_000},
@@ -142,13 +144,16 @@ func measureTypes(report *Report, chosen settings) error {
 	if *quick {
 		sizes = sizes[:2]
 	}
-	for _, size := range sizes {
+	chosenSizes := slices.DeleteFunc(slices.Clone(sizes), func(size typeSize) bool {
+		return !hasChosenLoad(size.name)
+	})
+	if len(chosenSizes) == 0 {
+		return fmt.Errorf("no load's name with its size contains one of %q", *loadWords)
+	}
+	for _, size := range chosenSizes {
 		contenders := []contender{
 			{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
 			{name: "valkey", kind: instance.Valkey},
-		}
-		if !hasChosenLoad(size.name) {
-			continue
 		}
 		err := withServers(serverCPU, contenders, func(contenders []contender) error {
 			if err := measureTypeMemories(report, contenders, size.name, size.keys,

@@ -52,7 +52,7 @@ func TestRewrite_KilledAnywhereLosesNothing(t *testing.T) {
 
 func info(t *testing.T, conn *wire.Conn, field string) string {
 	t.Helper()
-	for _, line := range strings.Split(string(do(t, conn, "INFO", "persistence").Text), "\r\n") {
+	for _, line := range strings.Split(string(do(t, conn, "INFO", "all").Text), "\r\n") {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
 			return value
 		}

@@ -115,9 +115,7 @@ pub(super) fn raise_to_dense(values: &mut [u8], registers: &[u8]) {
     let groups = values.as_chunks_mut::<GROUP_REGISTERS>().0.iter_mut();
     for (values, packed) in groups.zip(registers.as_chunks::<GROUP_BYTES>().0) {
         let mut dense = [[0; 8]; GROUP_REGISTERS / 8];
-        for (eight, &[a, b, c, d, e, f]) in dense.iter_mut().zip(packed.as_chunks::<6>().0) {
-            *eight = spread(u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).to_le_bytes();
-        }
+        dense.iter_mut().zip(dense_eights(packed)).for_each(|(eight, dense)| *eight = dense);
         let pairs = values.iter_mut().zip(dense.as_flattened());
         pairs.for_each(|(value, dense)| *value = (*dense).max(*value));
     }

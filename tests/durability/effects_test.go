@@ -143,8 +143,8 @@ func replay(t *testing.T, sequence differential.Sequence) {
 	}
 }
 
-// expectAgain kills a server, and expects its dataset of another one on its directory, which replays
-// the log without an error, and of Valkey.
+// expectAgain kills a server, and expects its dataset of another one on its directory, which
+// replays the log without an error, and of Valkey.
 func expectAgain(t *testing.T, server *instance.Server, directory string) {
 	t.Helper()
 	original := dataset(t, server)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"tidemill/tests/internal/instance"
@@ -45,8 +46,8 @@ func runLine(random *rand.Rand, family, key string) []string {
 }
 
 // sendRuns sends batches of commands, each batch on one of some keys, and checks that none is
-// answered by an error.
-func sendRuns(address string, random *rand.Rand, keyCount int) error {
+// answered by an error. Counts the batches that were answered.
+func sendRuns(address string, random *rand.Rand, keyCount int, answered *atomic.Int64) error {
 	conn, err := wire.Dial(address)
 	if err != nil {
 		return err
@@ -72,19 +73,22 @@ func sendRuns(address string, random *rand.Rand, keyCount int) error {
 				return fmt.Errorf("on %s: %s", key, reply.Text)
 			}
 		}
+		answered.Add(1)
 	}
 	return nil
 }
 
 // sendAllRuns lets some clients send runs, and returns when all are answered.
-func sendAllRuns(t *testing.T, server *instance.Server, keyCount int) {
+func sendAllRuns(
+	t *testing.T, server *instance.Server, keyCount int, answered *atomic.Int64,
+) {
 	t.Helper()
 	source := seed(t)
 	var clients sync.WaitGroup
 	for range runClientCount {
 		random := rand.New(rand.NewPCG(source.Uint64(), 0))
 		clients.Go(func() {
-			if err := sendRuns(server.Address, random, keyCount); err != nil {
+			if err := sendRuns(server.Address, random, keyCount, answered); err != nil {
 				t.Error(err)
 			}
 		})
@@ -98,20 +102,35 @@ func sendAllRuns(t *testing.T, server *instance.Server, keyCount int) {
 	}
 }
 
-// Write runs of several clients on the same keys, beside rewrites and saves, make the same dataset
-// again.
+// rewriteUntil rewrites the log without pause until so many batches are answered: the last base has
+// about as many, and the commands of the others follow it.
+func rewriteUntil(address string, batches int64, answered *atomic.Int64) {
+	conn, err := wire.Dial(address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for answered.Load() < batches {
+		if _, err := conn.Do("BGREWRITEAOF"); err != nil {
+			return
+		}
+	}
+}
+
+// Write runs of several clients on the same keys, beside rewrites, make the same dataset again.
 func TestRuns_MakeTheSameDatasetAgainBesideCuts(t *testing.T) {
 	directory := t.TempDir()
 	server := subject(t, directory, "--worker-threads", "2")
 	defer server.Kill()
+	var answered atomic.Int64
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		rewriteAgainAndAgain(server.Address)
+		rewriteUntil(server.Address, runClientCount*runsPerClient/2, &answered)
 	}()
-	sendAllRuns(t, server, 4)
-	expectAgain(t, server, directory)
+	sendAllRuns(t, server, 4, &answered)
 	<-done
+	expectAgain(t, server, directory)
 }
 
 // Write runs beside eviction: no command fails, and what was evicted is not there again.
@@ -129,7 +148,7 @@ func TestRuns_MakeTheSameDatasetAgainBesideEviction(t *testing.T) {
 			}
 			limit := strconv.Itoa(used + evictedBeyondBytes)
 			do(t, conn, "CONFIG", "SET", "maxmemory", limit)
-			sendAllRuns(t, server, 2000)
+			sendAllRuns(t, server, 2000, new(atomic.Int64))
 			if info(t, conn, "evicted_keys") == "0" {
 				t.Error("nothing was evicted")
 			}

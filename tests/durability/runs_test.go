@@ -102,8 +102,8 @@ func sendAllRuns(
 	}
 }
 
-// rewriteUntil rewrites the log without pause until so many batches are answered: the last base has
-// about as many, and the commands of the others follow it.
+// rewriteUntil rewrites the log without pause until a number of batches is answered: the last base
+// has about that number of them, and the commands of the others follow it.
 func rewriteUntil(address string, batches int64, answered *atomic.Int64) {
 	conn, err := wire.Dial(address)
 	if err != nil {

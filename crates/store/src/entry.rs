@@ -34,7 +34,7 @@ use self::free::{free_entry, free_shared};
 pub(crate) use self::free::{free_left, free_whole, release_copy, retire};
 use crate::hash::Seed;
 use crate::heap::Heap;
-use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
+use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX, PREFETCHED_TREE_BYTES_MIN};
 use crate::member::Section;
 use crate::size_class::size_class;
 use crate::tree::Root;
@@ -582,10 +582,21 @@ impl<'g> EntryRef<'g> {
 
     /// Prefetches the root of the value's tree, if it is one.
     #[inline]
-    pub(crate) fn prefetch_root(self) {
+    pub fn prefetch_root(self) {
         if let Value::Tree(root) = self.value() {
             root.link().prefetch_root();
         }
+    }
+
+    /// True if the value is a tree so large that its leaves are seldom cached: lookups that follow
+    /// each other gain by a [`LeafPrefetch`](crate::value::LeafPrefetch).
+    #[must_use]
+    #[inline]
+    pub fn is_seldom_cached(self) -> bool {
+        self.root().is_some_and(|root| {
+            let node = root.link().node();
+            !node.is_leaf() && node.totals().bytes >= PREFETCHED_TREE_BYTES_MIN
+        })
     }
 
     /// The value for an entry that replaces this one and keeps its value, and the disposal of this

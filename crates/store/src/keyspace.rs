@@ -331,18 +331,17 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Prefetches the values that are trees, of keys whose entries were prefetched.
+    /// The entry of a key as [`Keyspace::prefetch_entries`] saw it, if it is still there; now and
+    /// then that of another key. For prefetching.
+    #[must_use]
     #[inline]
-    pub fn prefetch_values(
-        &self,
+    pub fn likely_entry<'g>(
+        &'g self,
         database: usize,
-        keys: impl Iterator<Item = KeyHash>,
-        section: Section<'_>,
-    ) {
-        let Some(database) = self.database(database, section) else { return };
-        for key in keys {
-            database.tables[key.slot.index()].prefetch_value(key, section);
-        }
+        key: KeyHash,
+        section: Section<'g>,
+    ) -> Option<EntryRef<'g>> {
+        self.database(database, section)?.tables[key.slot.index()].likely_entry(key, section)
     }
 
     /// Finds a key without a lock. The slot's word decides whether the answer counts (see

@@ -73,6 +73,11 @@ const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed len
 // reads few, take far less than 100 µs.
 const _: () = assert!(SEGMENT_BUCKETS_MAX <= 64);
 
+/// Bytes of a tree from which on its leaves are prefetched for lookups by name that follow each
+/// other: those of smaller ones are in the cache of the last level, and a second descent takes
+/// longer than they do.
+pub(crate) const PREFETCHED_TREE_BYTES_MIN: u64 = 16 << 20;
+
 /// Size of a tree, in bytes, from which on the thread that retires it leaves it to another one to
 /// be freed: some eight nodes, which take about as long as handing them over.
 pub(crate) const DEEP_BYTES_MIN: usize = 8 << 10;

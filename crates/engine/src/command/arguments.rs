@@ -134,6 +134,27 @@ pub const EXPIRY_CONDITION: Argument =
     one_of("condition", &[word("NX"), word("XX"), word("GT"), word("LT")]).optional();
 
 impl Argument {
+    /// Index, among the words of its first occurrence, of the first part of which `is_it` holds; or
+    /// the number of these words.
+    pub(super) fn find_part(&self, is_it: fn(&Argument) -> bool) -> Result<usize, usize> {
+        let token = usize::from(self.token.is_some());
+        match self.kind {
+            ArgumentKind::PureToken => Err(1),
+            ArgumentKind::Block(parts) => {
+                let mut index = token;
+                for part in parts.iter().filter(|part| !part.optional) {
+                    match part.find_part(is_it) {
+                        Ok(within) => return Ok(index + within),
+                        Err(count) => index += count,
+                    }
+                }
+                Err(index)
+            }
+            _ if is_it(self) => Ok(token),
+            _ => Err(token + 1),
+        }
+    }
+
     /// With a token before it.
     #[must_use]
     pub const fn token(self, token: &'static str) -> Argument {

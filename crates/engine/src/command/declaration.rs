@@ -272,6 +272,22 @@ impl Command {
         self.more_keys.is_some() || self.keys.len() > 1 || !self.keys.iter().all(is_one)
     }
 
+    /// Index of the first argument that names an element of a hash, a set or a sorted set, in a
+    /// call without options.
+    pub(super) fn element_argument(&self) -> Option<usize> {
+        if !matches!(self.group, Group::Hash | Group::Set | Group::SortedSet) {
+            return None;
+        }
+        let mut index = 1;
+        for argument in self.arguments.iter().filter(|argument| !argument.optional) {
+            match argument.find_part(|part| matches!(part.name, "field" | "member")) {
+                Ok(within) => return Some(index + within),
+                Err(count) => index += count,
+            }
+        }
+        None
+    }
+
     /// True if a specification finds keys itself: one that only tells clients about them roughly is
     /// left to the finder.
     pub(super) fn follows(&self, spec: &KeySpec) -> bool {

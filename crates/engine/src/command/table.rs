@@ -29,6 +29,8 @@ pub(crate) struct Traits {
     pub(crate) is_script: bool,
     /// True if its keys hold collections.
     pub(crate) is_of_collections: bool,
+    /// Index of the argument that names an element of its key, if no option is before that; else 0.
+    pub(crate) element: u8,
     /// It takes little time whatever its keys hold: fast by declaration or, on keys, of constant
     /// complexity.
     pub(crate) is_brief: bool,
@@ -55,8 +57,16 @@ impl Traits {
         let is_read = is_keyed && command.flags.contains(Flags::READONLY) && fixed_key > 0;
         let is_of_collections = command.group.is_of_collections();
         let is_brief_read = is_brief && is_read;
-        let only_key = command.only_key();
-        Traits { fixed_key, is_script, is_of_collections, is_brief, is_brief_read, only_key }
+        let element = command.element_argument().and_then(|index| u8::try_from(index).ok());
+        Traits {
+            fixed_key,
+            is_script,
+            is_of_collections,
+            element: element.unwrap_or(0),
+            is_brief,
+            is_brief_read,
+            only_key: command.only_key(),
+        }
     }
 }
 

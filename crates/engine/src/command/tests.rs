@@ -55,6 +55,30 @@ fn syntax_reads_like_the_documentation_of_valkey() {
     }
 }
 
+#[test]
+fn the_argument_that_names_an_element_is_found_in_the_syntax() {
+    for (name, want) in [
+        ("hget", 2),
+        ("hset", 2),
+        ("hexpire", 5),
+        ("hsetex", 4),
+        ("sismember", 2),
+        ("smove", 3),
+        ("zadd", 3),
+        ("zincrby", 3),
+        ("zrank", 2),
+        ("zmscore", 2),
+        ("hlen", 0),
+        ("zrange", 0),
+        ("sinter", 0),
+        ("geopos", 0),
+        ("get", 0),
+    ] {
+        let id = table().find(name.as_bytes()).expect("it is declared");
+        assert_eq!(table().traits(id).element, want, "{name}");
+    }
+}
+
 /// Rows of a family take its defaults: a row that forgot what differs would be found here.
 #[test]
 fn declarations_agree_with_themselves() {

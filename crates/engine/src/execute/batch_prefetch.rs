@@ -1,10 +1,21 @@
 //! Prefetching of a batch: entries and collections of the keys of its next requests are asked of
 //! the memory while others are executed.
 
+use std::ops::Range;
+
+use smallvec::SmallVec;
+use tidemill_store::EntryRef;
+use tidemill_store::value::hash::Hash;
+use tidemill_store::value::set::Set;
+use tidemill_store::value::sorted_set::SortedSet;
+use tidemill_store::value::{Kind, LeafPrefetch};
+
 use super::batch::{Batch, Request};
 use super::executor::Executor;
 use crate::access::section::{Enter, OpenSection};
+use crate::handlers::set::member_of;
 use crate::limits::PREFETCHED_ENTRIES_MAX;
+use crate::shared::Shared;
 
 impl<E: Enter> Executor<'_, '_, E> {
     /// Asks the processor for the entries of the requests from `first` on that are executed next.
@@ -18,9 +29,9 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// Asks the processor for the collections and entries of the requests from `index` on.
     #[inline]
-    pub(super) fn prefetch_next(&mut self, batch: &mut Batch, index: usize) {
+    pub(super) fn prefetch_next(&mut self, batch: &mut Batch, index: usize, input: &[u8]) {
         let next = index + PREFETCHED_ENTRIES_MAX;
-        self.prefetch_values(&batch.requests[index..]);
+        self.prefetch_values(batch, index, input);
         if next < batch.requests.len() {
             self.prefetch_entries(&mut batch.requests, next);
         }
@@ -29,28 +40,76 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Asks for what would have been asked for within a run of the requests from `first` to before
     /// `end`.
     #[inline(never)]
-    pub(super) fn prefetch_behind_run(&mut self, batch: &mut Batch, first: usize, end: usize) {
+    pub(super) fn prefetch_behind_run(
+        &mut self,
+        batch: &mut Batch,
+        (first, end): (usize, usize),
+        input: &[u8],
+    ) {
         let index = end.next_multiple_of(PREFETCHED_ENTRIES_MAX) - PREFETCHED_ENTRIES_MAX;
         if index > first {
-            self.prefetch_next(batch, index);
+            self.prefetch_next(batch, index, input);
         }
     }
 
     /// Asks the processor for the collections under the keys of the next requests, whose entries
     /// were asked for long ago.
     #[inline]
-    fn prefetch_values(&self, requests: &[Request]) {
-        let next = &requests[..requests.len().min(PREFETCHED_ENTRIES_MAX)];
-        if next.iter().any(|next| next.is_of_collections) {
-            self.prefetch_values_of(next);
+    fn prefetch_values(&self, batch: &Batch, index: usize, input: &[u8]) {
+        let end = batch.requests.len().min(index + PREFETCHED_ENTRIES_MAX);
+        if batch.requests[index..end].iter().any(|next| next.is_of_collections) {
+            self.prefetch_values_of(batch, index..end, input);
         }
     }
 
     #[inline(never)]
-    fn prefetch_values_of(&self, requests: &[Request]) {
+    fn prefetch_values_of(&self, batch: &Batch, indices: Range<usize>, input: &[u8]) {
+        let keyspace = &self.shared.keyspace;
         let guard = self.reader.enter();
-        let of_collections = requests.iter().filter(|request| request.is_of_collections);
-        let keys = of_collections.filter_map(Request::key_hash);
-        self.shared.keyspace.prefetch_values(self.session.database, keys, guard.section());
+        let mut entries = [None; PREFETCHED_ENTRIES_MAX];
+        for (place, request) in entries.iter_mut().zip(&batch.requests[indices.clone()]) {
+            if request.is_of_collections
+                && let Some(key) = request.key_hash()
+            {
+                *place = keyspace.likely_entry(self.session.database, key, guard.section());
+                place.iter().for_each(|entry: &EntryRef<'_>| entry.prefetch_root());
+            }
+        }
+        if entries.iter().flatten().any(|entry| entry.is_seldom_cached()) {
+            let found = indices.zip(entries);
+            let found = found.filter_map(|(index, entry)| Some((index, entry?)));
+            prefetch_leaves(self.shared, batch, found, input);
+        }
+    }
+}
+
+/// Asks the processor for the leaves that requests on large collections look into, level by level:
+/// each is given by its index, with the entry of its key.
+#[inline(never)]
+fn prefetch_leaves<'g>(
+    shared: &'g Shared,
+    batch: &'g Batch,
+    requests: impl Iterator<Item = (usize, EntryRef<'g>)>,
+    input: &'g [u8],
+) {
+    let seed = shared.keyspace.seed();
+    let way = |(index, entry): (usize, EntryRef<'g>)| {
+        let element = usize::from(shared.commands.traits(batch.requests[index].id?).element);
+        let args = batch.view(index, input);
+        if element == 0 || element >= args.len() || !entry.is_seldom_cached() {
+            return None;
+        }
+        let name = args.get(element);
+        match entry.kind() {
+            Kind::Hash => Some(entry.view::<Hash<'_>>(seed)?.prefetch(name)),
+            Kind::Set => Some(entry.view::<Set<'_>>(seed)?.prefetch(member_of(name))),
+            Kind::SortedSet => entry.view::<SortedSet<'_>>(seed)?.prefetch(name),
+            Kind::String | Kind::List | Kind::Stream => None,
+        }
+    };
+    let mut ways: SmallVec<[LeafPrefetch<'_>; PREFETCHED_ENTRIES_MAX]> =
+        requests.filter_map(way).collect();
+    while !ways.is_empty() {
+        ways.retain(LeafPrefetch::go_down);
     }
 }

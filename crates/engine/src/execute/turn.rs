@@ -281,7 +281,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         let (mut index, mut runs_from) = (0, 0);
         while index < batch.requests.len() {
             if index % PREFETCHED_ENTRIES_MAX == 0 && batch.requests.len() > 1 {
-                self.prefetch_next(batch, index);
+                self.prefetch_next(batch, index, input);
             }
             let request = &batch.requests[index];
             let view = batch.arguments[index].view(&input[request.start..]);
@@ -309,7 +309,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                         if self.ends_turn(batch, run.end, input) {
                             return Executed { consumed, next: Some(Next::Turn) };
                         }
-                        self.prefetch_behind_run(batch, index, run.end);
+                        self.prefetch_behind_run(batch, (index, run.end), input);
                         index = run.end;
                         continue;
                     }

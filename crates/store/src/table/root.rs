@@ -127,13 +127,15 @@ impl Table {
         self.segment_of(hash, section).map_or(NO_PLACE, |segment| segment.prefetch_entries(hash))
     }
 
-    /// Prefetches the value of the entry that [`Table::prefetch_entries`] saw.
+    /// The entry that [`Table::prefetch_entries`] saw, if it is still there.
     #[inline]
-    pub(crate) fn prefetch_value(&self, key_hash: KeyHash, section: Section<'_>) {
+    pub(crate) fn likely_entry<'g>(
+        &self,
+        key_hash: KeyHash,
+        section: Section<'g>,
+    ) -> Option<EntryRef<'g>> {
         let KeyHash { hash, likely_place, .. } = key_hash;
-        if let Some(segment) = self.segment_of(hash, section) {
-            segment.prefetch_value(hash, likely_place, section);
-        }
+        self.segment_of(hash, section)?.likely_entry(hash, likely_place, section)
     }
 
     /// The entry of `key`.

@@ -263,19 +263,19 @@ impl SegmentWord {
         if places == 0 { NO_PLACE } else { places.trailing_zeros() as u8 }
     }
 
-    /// Prefetches the value of the entry that [`SegmentWord::prefetch_entries`] saw, if it is still
-    /// there and its value is a tree.
+    /// The entry that [`SegmentWord::prefetch_entries`] saw, if it is still there. Its key is of
+    /// the same tag, and likely the one that was meant.
     #[inline]
-    pub(crate) fn prefetch_value(self, hash: u64, likely_place: u8, section: Section<'_>) {
+    pub(crate) fn likely_entry<'g>(
+        self,
+        hash: u64,
+        likely_place: u8,
+        section: Section<'g>,
+    ) -> Option<EntryRef<'g>> {
         let bucket = self.bucket(bucket_index(hash, self.depth(), self.home_count()));
-        let Some(place) = bucket.entries.get(usize::from(likely_place)) else { return };
         // Acquire: pairs with the Release store that published the entry.
-        let word = place.load(Ordering::Acquire);
-        if word >> POINTER_BITS == tag(hash, self.depth())
-            && let Some(entry) = entry_of(word, section)
-        {
-            entry.prefetch_root();
-        }
+        let word = bucket.entries.get(usize::from(likely_place))?.load(Ordering::Acquire);
+        if word >> POINTER_BITS == tag(hash, self.depth()) { entry_of(word, section) } else { None }
     }
 
     /// Entry of `key`: [`SegmentWord::find`] for readers, with an answer of one word.

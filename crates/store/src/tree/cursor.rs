@@ -101,8 +101,15 @@ pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
 pub(crate) fn leaf_of<'g>(root: Link, key: u64) -> Node<'g> {
     let mut node = root.node();
     while !node.is_leaf() {
-        node = node.children()[inner::find_key(node, key)].link().node();
-        node.link().prefetch();
+        node = child_of(node, key);
     }
     node
+}
+
+/// Child of an inner node whose range holds `key`, prefetched.
+#[inline]
+pub(crate) fn child_of<'g>(node: Node<'g>, key: u64) -> Node<'g> {
+    let child = node.children()[inner::find_key(node, key)].link();
+    child.prefetch();
+    child.node()
 }

@@ -69,10 +69,17 @@ pub(crate) fn spot_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Spot<'g> {
 pub(crate) fn leaf_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Node<'g> {
     let mut node = root.node();
     while !node.is_leaf() {
-        node = node.children()[find_child::<S>(node, place)].link().node();
-        node.link().prefetch();
+        node = child_of::<S>(node, place);
     }
     node
+}
+
+/// Child of an inner node that holds a place, or would hold it, prefetched.
+#[inline]
+pub(crate) fn child_of<'g, S: Sorted>(node: Node<'g>, place: Place<'_>) -> Node<'g> {
+    let child = node.children()[find_child::<S>(node, place)].link();
+    child.prefetch();
+    child.node()
 }
 
 /// Index of the element at a place of a leaf, or of the first one behind it.

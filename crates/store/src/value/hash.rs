@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::collection::{Collection, TreeEdit};
 use super::gathered::Gathered;
 use super::kind::Kind;
+use super::leaf_prefetch::LeafPrefetch;
 use super::named::{
     self, Elements, Named, NamedEdit, Place, Repeated, have_same_ends, key_of_bytes, same,
 };
@@ -236,6 +237,13 @@ impl<'g> Hash<'g> {
                 assert!(entry.expires_at_ms.is_none() || leaf.has(flags::EXPIRES));
             }
         });
+    }
+
+    /// Prefetch for a lookup of a field.
+    #[must_use]
+    #[inline]
+    pub fn prefetch(&self, field: &[u8]) -> LeafPrefetch<'g> {
+        LeafPrefetch::of_key(self.root, key_of_bytes(self.seed, field))
     }
 
     /// Value and expiry of a field.

@@ -13,6 +13,7 @@ use crate::tree::node::{Node, Stride, flags};
 use crate::tree::order::sums;
 use crate::value::collection::Collection;
 use crate::value::kind::Kind;
+use crate::value::leaf_prefetch::LeafPrefetch;
 use crate::value::named::{self, Elements};
 
 /// One version of a set, for as long as `'g`.
@@ -65,6 +66,13 @@ impl<'g> Set<'g> {
             assert!(!is_fixed || !leaf.has(flags::UNSORTED), "integers of one length are sorted");
             assert!(leaf.has(flags::UNSORTED) || is_sorted(leaf), "a leaf is searched by halves");
         });
+    }
+
+    /// Prefetch for a lookup of a member.
+    #[must_use]
+    #[inline]
+    pub fn prefetch(&self, member: Member<'_>) -> LeafPrefetch<'g> {
+        LeafPrefetch::of_key(self.root, member.key(self.seed))
     }
 
     /// True if a member is there.

@@ -79,26 +79,56 @@ fn hint_of(element: &[u8]) -> Hint {
 /// Scores of the elements of a hash.
 #[inline]
 pub(super) fn scores_of<'g>(root: Link, hash: u32) -> impl Iterator<Item = f64> + use<'g> {
-    let mut range = HashRange::ALL;
-    let mut node: Node<'g> = root.node();
-    while !node.is_leaf() {
-        let child = &node.children()[range.choose(node, hash)];
+    let mut search = Search::new(root.node(), hash);
+    while search.go_down() {}
+    search.scores()
+}
+
+/// Search for the elements of a hash, from the root to their leaf.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::value) struct Search<'g> {
+    node: Node<'g>,
+    range: HashRange,
+    hash: u32,
+}
+
+impl<'g> Search<'g> {
+    /// A search that is at the root.
+    #[inline]
+    pub(super) fn new(root: Node<'g>, hash: u32) -> Search<'g> {
+        Search { node: root, range: HashRange::ALL, hash }
+    }
+
+    /// Goes to the next node, and prefetches what a search reads of it; false at the leaf.
+    #[inline]
+    pub(in crate::value) fn go_down(&mut self) -> bool {
+        if self.node.is_leaf() {
+            return false;
+        }
+        let child = &self.node.children()[self.range.choose(self.node, self.hash)];
         let link = child.link();
-        if node.header().level == 1 {
+        if self.node.header().level == 1 {
             // Of a leaf, only what the search will read: its elements are its measure.
-            let guess = range.guess(hash, child.measure as usize);
+            let guess = self.range.guess(self.hash, child.measure as usize);
             link.prefetch_around(Stride::Twelve.bytes() * guess);
         } else {
             link.prefetch();
         }
-        node = link.node();
+        self.node = link.node();
+        true
     }
-    scores_in(node, range.first_of(node, hash), hash)
+
+    /// Scores of the elements. At the leaf.
+    #[inline]
+    pub(in crate::value) fn scores(self) -> impl Iterator<Item = f64> + use<'g> {
+        scores_in(self.node, self.range.first_of(self.node, self.hash), self.hash)
+    }
 }
 
 /// Hashes that a node has elements for.
 ///
 /// Hashes are spread evenly, so that the range of a leaf tells about where a hash is in it.
+#[derive(Clone, Copy, Debug)]
 struct HashRange {
     low: u64,
     high: u64,

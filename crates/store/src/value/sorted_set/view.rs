@@ -13,10 +13,11 @@ use crate::tree::separator::{Place, TiedKey};
 use crate::tree::sorted::{self, Sorted, check_sorted, locate};
 use crate::value::collection::Collection;
 use crate::value::kind::Kind;
+use crate::value::leaf_prefetch::LeafPrefetch;
 use crate::value::named::same;
 
 use super::edit::SortedSetEdit;
-use super::index::{self, Hashes, Hint};
+use super::index::{self, Hashes, Hint, Search};
 use super::score;
 
 /// Roles of the parts of a composite root.
@@ -31,7 +32,7 @@ const SCAN_PARTS: u64 = 64;
 const LONG_RUN: u64 = 4096;
 
 /// Order of elements by score and member.
-pub(super) struct Scores;
+pub(in crate::value) struct Scores;
 
 impl Order for Scores {
     type Key = TiedKey;
@@ -47,7 +48,7 @@ impl Sorted for Scores {
 
 /// Place of a member in the score tree.
 #[inline]
-pub(super) fn place(score: f64, member: &[u8]) -> Place<'_> {
+pub(in crate::value) fn place(score: f64, member: &[u8]) -> Place<'_> {
     Place { key: score::sortable(score), tie: member }
 }
 
@@ -157,6 +158,14 @@ impl<'g> SortedSet<'g> {
             // The hint may be another member's, whose zero has the other sign.
             Some(item(leaf, found).score)
         })
+    }
+
+    /// Prefetch for a lookup of a member; none in a set of few leaves, which are all searched.
+    #[must_use]
+    #[inline]
+    pub fn prefetch(&self, member: &'g [u8]) -> Option<LeafPrefetch<'g>> {
+        let search = Search::new(self.index?, index::hash_of(self.seed, member));
+        Some(LeafPrefetch::of_member(search, self.scores, member))
     }
 
     /// The first thing that `look` finds at a place where the index says a member may be.

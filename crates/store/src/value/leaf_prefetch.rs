@@ -1,0 +1,107 @@
+//! Prefetch of the leaves that lookups by name will read.
+//!
+//! A lookup in a large collection waits for the memory at each level of its tree. Several lookups
+//! that follow each other wait together when all of them have gone down before, a level at a time.
+
+use crate::tree::cursor;
+use crate::tree::node::Node;
+use crate::tree::separator::Place;
+use crate::tree::sorted;
+
+use super::sorted_set::{Scores, Search, place};
+
+/// Way of one lookup down to the leaves that it will read.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafPrefetch<'g> {
+    at: At<'g>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At<'g> {
+    /// A node of a tree that is ordered by the keys of names.
+    Keys(Node<'g>, u64),
+    /// A node of a sorted set's index; the set's score tree and the member follow.
+    Index(Search<'g>, Node<'g>, &'g [u8]),
+    /// A node of a score tree.
+    Scores(Node<'g>, Place<'g>),
+}
+
+impl<'g> LeafPrefetch<'g> {
+    /// Way to a name with a key, from the root of a collection.
+    #[inline]
+    pub(super) fn of_key(root: Node<'g>, key: u64) -> LeafPrefetch<'g> {
+        LeafPrefetch { at: At::Keys(root, key) }
+    }
+
+    /// Way to a member of a sorted set: to its hint in the index, and by that to its score.
+    #[inline]
+    pub(super) fn of_member(
+        search: Search<'g>,
+        scores: Node<'g>,
+        member: &'g [u8],
+    ) -> LeafPrefetch<'g> {
+        LeafPrefetch { at: At::Index(search, scores, member) }
+    }
+
+    /// Goes on to the next node, and prefetches it; false at the last leaf.
+    #[inline]
+    pub fn go_down(&mut self) -> bool {
+        match &mut self.at {
+            At::Keys(node, _) | At::Scores(node, _) if node.is_leaf() => return false,
+            At::Keys(node, key) => *node = cursor::child_of(*node, *key),
+            At::Scores(node, place) => *node = sorted::child_of::<Scores>(*node, *place),
+            At::Index(search, scores, member) => {
+                if !search.go_down() {
+                    let Some(score) = search.scores().next() else { return false };
+                    self.at = At::Scores(*scores, place(score, member));
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Seed;
+    use crate::heap::Heap;
+    use crate::value::hash::HashEdit;
+    use crate::value::set::{Member, SetEdit};
+    use crate::value::sorted_set::SortedSetEdit;
+
+    fn ends_at_leaf_of(mut way: LeafPrefetch<'_>, name: &[u8]) -> bool {
+        while way.go_down() {}
+        let leaf = match way.at {
+            At::Keys(node, _) | At::Scores(node, _) => node,
+            At::Index(..) => return false,
+        };
+        leaf.elements().any(|element| element.ends_with(name))
+    }
+
+    #[test]
+    fn a_way_ends_at_the_leaf_of_its_name() {
+        let (heap, seed) = (Heap::new(), Seed::new(1, 2));
+        for count in [500, 50_000] {
+            let names: Vec<_> = (0..count).map(|number| format!("name-{number}")).collect();
+            let names = || names.iter().map(String::as_bytes);
+            let mut hash = HashEdit::create(&seed, &heap);
+            let mut set = SetEdit::create(&seed, &heap);
+            let mut sorted_set = SortedSetEdit::create(&seed, &heap);
+            for (number, name) in names().enumerate() {
+                hash.set(name, b"", None);
+                set.insert(Member::String(name));
+                sorted_set.set(name, (number % 5000) as f64);
+            }
+            let hash = hash.view().expect("it has fields");
+            let set = set.view().expect("it has members");
+            let sorted_set = sorted_set.view().expect("it has members");
+            for name in names().step_by(97) {
+                assert!(ends_at_leaf_of(hash.prefetch(name), name));
+                assert!(ends_at_leaf_of(set.prefetch(Member::String(name)), name));
+                let way = sorted_set.prefetch(name).expect("it has an index");
+                assert!(ends_at_leaf_of(way, name));
+            }
+        }
+    }
+}

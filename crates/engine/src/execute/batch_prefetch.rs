@@ -14,7 +14,7 @@ use super::batch::{Batch, Request};
 use super::executor::Executor;
 use crate::access::section::{Enter, OpenSection};
 use crate::handlers::set::member_of;
-use crate::limits::PREFETCHED_ENTRIES_MAX;
+use crate::limits::{PREFETCHED_ENTRIES_MAX, WRITE_RUN_COMMANDS_MAX};
 use crate::shared::Shared;
 
 impl<E: Enter> Executor<'_, '_, E> {
@@ -34,6 +34,23 @@ impl<E: Enter> Executor<'_, '_, E> {
         self.prefetch_values(batch, index, input);
         if next < batch.requests.len() {
             self.prefetch_entries(&mut batch.requests, next);
+        }
+    }
+
+    /// Asks for the leaves that the requests of a run, from `first` to before `end`, look into; those
+    /// of the first few were asked for before it.
+    #[inline]
+    pub(super) fn prefetch_run(&self, batch: &Batch, (first, end): (usize, usize), input: &[u8]) {
+        let guard = self.reader.enter();
+        let (keyspace, database) = (&self.shared.keyspace, self.session.database);
+        let key = batch.requests[first].key_hash();
+        let entry = key.and_then(|key| keyspace.likely_entry(database, key, guard.section()));
+        if let Some(entry) = entry
+            && entry.is_seldom_cached()
+        {
+            let from = (first + 1).next_multiple_of(PREFETCHED_ENTRIES_MAX);
+            let requests = (from..end).map(|index| (index, entry));
+            prefetch_leaves(self.shared, batch, requests, input);
         }
     }
 
@@ -107,7 +124,7 @@ fn prefetch_leaves<'g>(
             Kind::String | Kind::List | Kind::Stream => None,
         }
     };
-    let mut ways: SmallVec<[LeafPrefetch<'_>; PREFETCHED_ENTRIES_MAX]> =
+    let mut ways: SmallVec<[LeafPrefetch<'_>; WRITE_RUN_COMMANDS_MAX]> =
         requests.filter_map(way).collect();
     while !ways.is_empty() {
         ways.retain(LeafPrefetch::go_down);

@@ -69,6 +69,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         if !self.admits_runs() {
             return EndedRun { end: first, next: end };
         }
+        self.prefetch_run(batch, (first, end), input);
         match self.carry_out(batch, (first, end, family), input) {
             // A value that is not for runs is not asked for each command.
             None | Some(0) => EndedRun { end: first, next: end },

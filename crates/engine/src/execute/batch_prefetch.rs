@@ -37,8 +37,8 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
     }
 
-    /// Asks for the leaves that the requests of a run, from `first` to before `end`, look into; those
-    /// of the first few were asked for before it.
+    /// Asks for the leaves that the requests of a run, from `first` to before `end`, look into;
+    /// those of the first few were asked for before it.
     #[inline]
     pub(super) fn prefetch_run(&self, batch: &Batch, (first, end): (usize, usize), input: &[u8]) {
         let guard = self.reader.enter();

@@ -111,7 +111,10 @@ fn no_post_is_left_with_a_sleeping_worker() {
         scope.spawn(move || {
             let mut random = fastrand::Rng::with_seed(3);
             for number in 0..POSTS {
+                // Longer than the worker sleeps: it fails first, and then nobody takes anything.
+                let until = Instant::now() + Duration::from_secs(30);
                 while taken_count.load(Ordering::Relaxed) < number {
+                    assert!(Instant::now() < until, "post {number} was not asked for");
                     std::thread::yield_now();
                 }
                 (0..random.u32(..64)).for_each(|_| std::hint::spin_loop());

@@ -16,7 +16,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// chopped writes every piece in parts of random lengths, so that records arrive cut anywhere.
+// chopped writes every piece in parts of random lengths, so that records arrive cut anywhere. It
+// rests now and then: a server that is kept from running would read all parts together.
 type chopped struct {
 	net.Conn
 	random *rand.Rand
@@ -29,6 +30,9 @@ func (c *chopped) Write(bytes []byte) (int, error) {
 			return len(bytes) - len(rest), err
 		}
 		rest = rest[count:]
+		if c.random.IntN(32) == 0 {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	return len(bytes), nil
 }

@@ -14,7 +14,7 @@ use super::batch::{Batch, Request};
 use super::executor::Executor;
 use crate::access::section::{Enter, OpenSection};
 use crate::handlers::set::member_of;
-use crate::limits::{PREFETCHED_ENTRIES_MAX, WRITE_RUN_COMMANDS_MAX};
+use crate::limits::{PREFETCHED_ENTRIES_MAX, PREFETCHED_NAME_BYTES_MAX, WRITE_RUN_COMMANDS_MAX};
 use crate::shared::Shared;
 
 impl<E: Enter> Executor<'_, '_, E> {
@@ -117,6 +117,9 @@ fn prefetch_leaves<'g>(
             return None;
         }
         let name = args.get(element);
+        if name.len() > PREFETCHED_NAME_BYTES_MAX {
+            return None;
+        }
         match entry.kind() {
             Kind::Hash => Some(entry.view::<Hash<'_>>(seed)?.prefetch(name)),
             Kind::Set => Some(entry.view::<Set<'_>>(seed)?.prefetch(member_of(name))),

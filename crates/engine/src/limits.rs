@@ -9,8 +9,8 @@ pub const BATCH_REQUESTS_MAX: usize = 64;
 /// Requests whose entries are asked for while as many others are executed.
 pub const PREFETCHED_ENTRIES_MAX: usize = 8;
 
-/// Longest name of an element, in bytes, whose leaf is asked for ahead: a longer one takes longer to
-/// hash twice than the memory takes.
+/// Longest name of an element, in bytes, whose leaf is asked for ahead: hashing a longer one twice
+/// takes longer than the memory does.
 pub const PREFETCHED_NAME_BYTES_MAX: usize = 256;
 
 /// Keys of a batch from which on several are hashed side by side. Four take the time of about two.

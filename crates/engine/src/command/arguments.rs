@@ -133,28 +133,29 @@ pub const PXAT: Argument = unix_time("unix-time-milliseconds").token("PXAT");
 pub const EXPIRY_CONDITION: Argument =
     one_of("condition", &[word("NX"), word("XX"), word("GT"), word("LT")]).optional();
 
-impl Argument {
-    /// Index, among the words of its first occurrence, of the first part of which `is_it` holds; or
-    /// the number of these words.
-    pub(super) fn find_part(&self, is_it: fn(&Argument) -> bool) -> Result<usize, usize> {
-        let token = usize::from(self.token.is_some());
-        match self.kind {
-            ArgumentKind::PureToken => Err(1),
-            ArgumentKind::Block(parts) => {
-                let mut index = token;
-                for part in parts.iter().filter(|part| !part.optional) {
-                    match part.find_part(is_it) {
-                        Ok(within) => return Ok(index + within),
-                        Err(count) => index += count,
-                    }
-                }
-                Err(index)
-            }
-            _ if is_it(self) => Ok(token),
-            _ => Err(token + 1),
+/// Index of the first argument of which `is_it` holds, among the words of a call in which no option
+/// is given and each argument occurs once; without one, the number of these words.
+pub(super) fn position_of(
+    arguments: &[Argument],
+    is_it: fn(&Argument) -> bool,
+) -> Result<usize, usize> {
+    let mut index = 0;
+    for argument in arguments.iter().filter(|argument| !argument.optional) {
+        index += usize::from(argument.token.is_some());
+        match argument.kind {
+            ArgumentKind::PureToken => {}
+            ArgumentKind::Block(parts) => match position_of(parts, is_it) {
+                Ok(within) => return Ok(index + within),
+                Err(count) => index += count,
+            },
+            _ if is_it(argument) => return Ok(index),
+            _ => index += 1,
         }
     }
+    Err(index)
+}
 
+impl Argument {
     /// With a token before it.
     #[must_use]
     pub const fn token(self, token: &'static str) -> Argument {

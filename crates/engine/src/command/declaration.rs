@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 use tidemill_resp::request::ArgumentView;
 
-use super::arguments::Argument;
+use super::arguments::{Argument, position_of};
 use super::keys::{Find, KeyFlags, KeyPositions, KeySpec};
 use super::touched::{Channels, Databases};
 
@@ -278,14 +278,8 @@ impl Command {
         if !matches!(self.group, Group::Hash | Group::Set | Group::SortedSet) {
             return None;
         }
-        let mut index = 1;
-        for argument in self.arguments.iter().filter(|argument| !argument.optional) {
-            match argument.find_part(|part| matches!(part.name, "field" | "member")) {
-                Ok(within) => return Some(index + within),
-                Err(count) => index += count,
-            }
-        }
-        None
+        let is_name = |argument: &Argument| matches!(argument.name, "field" | "member");
+        position_of(self.arguments, is_name).ok().map(|index| index + 1)
     }
 
     /// True if a specification finds keys itself: one that only tells clients about them roughly is

@@ -93,15 +93,16 @@ impl<E: Enter> Executor<'_, '_, E> {
             }
         }
         if entries.iter().flatten().any(|entry| entry.is_seldom_cached()) {
+            let is_large = |entry: &EntryRef<'_>| entry.is_seldom_cached();
             let found = indices.zip(entries);
-            let found = found.filter_map(|(index, entry)| Some((index, entry?)));
-            prefetch_leaves(self.shared, batch, found, input);
+            let large = found.filter_map(|(index, entry)| Some((index, entry.filter(is_large)?)));
+            prefetch_leaves(self.shared, batch, large, input);
         }
     }
 }
 
-/// Asks the processor for the leaves that requests on large collections look into, level by level:
-/// each is given by its index, with the entry of its key.
+/// Asks the processor for the leaves that requests look into, level by level: each is given by its
+/// index, with the entry of its key, which is seldom cached.
 #[inline(never)]
 fn prefetch_leaves<'g>(
     shared: &'g Shared,
@@ -110,10 +111,10 @@ fn prefetch_leaves<'g>(
     input: &'g [u8],
 ) {
     let seed = shared.keyspace.seed();
-    let way = |(index, entry): (usize, EntryRef<'g>)| {
+    let descent = |(index, entry): (usize, EntryRef<'g>)| {
         let element = usize::from(shared.commands.traits(batch.requests[index].id?).element);
         let args = batch.view(index, input);
-        if element == 0 || element >= args.len() || !entry.is_seldom_cached() {
+        if element == 0 || element >= args.len() {
             return None;
         }
         let name = args.get(element);
@@ -127,9 +128,9 @@ fn prefetch_leaves<'g>(
             Kind::String | Kind::List | Kind::Stream => None,
         }
     };
-    let mut ways: SmallVec<[LeafPrefetch<'_>; WRITE_RUN_COMMANDS_MAX]> =
-        requests.filter_map(way).collect();
-    while !ways.is_empty() {
-        ways.retain(LeafPrefetch::go_down);
+    let mut descents: SmallVec<[LeafPrefetch<'_>; WRITE_RUN_COMMANDS_MAX]> =
+        requests.filter_map(descent).collect();
+    while !descents.is_empty() {
+        descents.retain(LeafPrefetch::go_down);
     }
 }

@@ -10,7 +10,7 @@ use crate::tree::sorted;
 
 use super::sorted_set::{Scores, Search, place};
 
-/// Way of one lookup down to the leaves that it will read.
+/// Descent of one lookup to the leaves that it will read.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafPrefetch<'g> {
     at: At<'g>,
@@ -27,13 +27,13 @@ enum At<'g> {
 }
 
 impl<'g> LeafPrefetch<'g> {
-    /// Way to a name with a key, from the root of a collection.
+    /// Descent to a name with a key, from the root of a collection.
     #[inline]
     pub(super) fn of_key(root: Node<'g>, key: u64) -> LeafPrefetch<'g> {
         LeafPrefetch { at: At::Keys(root, key) }
     }
 
-    /// Way to a member of a sorted set: to its hint in the index, and by that to its score.
+    /// Descent to a member of a sorted set: to its hint in the index, and by that to its score.
     #[inline]
     pub(super) fn of_member(
         search: Search<'g>,
@@ -70,9 +70,9 @@ mod tests {
     use crate::value::set::{Member, SetEdit};
     use crate::value::sorted_set::SortedSetEdit;
 
-    fn ends_at_leaf_of(mut way: LeafPrefetch<'_>, name: &[u8]) -> bool {
-        while way.go_down() {}
-        let leaf = match way.at {
+    fn ends_at_leaf_of(mut descent: LeafPrefetch<'_>, name: &[u8]) -> bool {
+        while descent.go_down() {}
+        let leaf = match descent.at {
             At::Keys(node, _) | At::Scores(node, _) => node,
             At::Index(..) => return false,
         };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_ends_at_the_leaf_of_its_name() {
+    fn a_descent_ends_at_the_leaf_of_its_name() {
         let (heap, seed) = (Heap::new(), Seed::new(1, 2));
         for count in [500, 50_000] {
             let names: Vec<_> = (0..count).map(|number| format!("name-{number}")).collect();
@@ -99,8 +99,8 @@ mod tests {
             for name in names().step_by(97) {
                 assert!(ends_at_leaf_of(hash.prefetch(name), name));
                 assert!(ends_at_leaf_of(set.prefetch(Member::String(name)), name));
-                let way = sorted_set.prefetch(name).expect("it has an index");
-                assert!(ends_at_leaf_of(way, name));
+                let descent = sorted_set.prefetch(name).expect("it has an index");
+                assert!(ends_at_leaf_of(descent, name));
             }
         }
     }

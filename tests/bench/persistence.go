@@ -120,6 +120,11 @@ func measureSnapshot(c contender, chosen settings) (run snapshotRun, err error) 
 	}
 	defer os.RemoveAll(directory)
 	directives := []string{"--rdbcompression", "no", "--enable-debug-command", "yes"}
+	if c.kind == instance.Subject && instance.SubjectIsTidemill() {
+		// As many workers as a user gets: the two of a test would take both CPUs of a small machine
+		// from the load.
+		directives = append(directives, "--worker-threads", "0")
+	}
 	server, err := instance.Launch(c.kind, directory, directives...)
 	if err != nil {
 		return run, err

@@ -8,6 +8,9 @@ pub const SCAN_BYTES: usize = 256 * 1024;
 /// Time that a sync takes more on a disk that tests want to be slow.
 pub const SLOW_SYNC: Duration = Duration::from_secs(1);
 
+/// Time that a group of `always` gathers for, at most.
+pub const GATHERING_MAX: Duration = Duration::from_millis(1);
+
 /// Time between two syncs under `appendfsync everysec`, in milliseconds.
 pub const SYNC_MS: u64 = 1000;
 

@@ -155,6 +155,7 @@ impl<F: Flavour> EventLoop<F> {
             return Ok(());
         }
         self.holding.refresh();
+        self.execution.worker_mut().note_reply_needs(self.holding.is_active());
         if self.config.is_outdated(shared) {
             self.reconfigure();
             self.enforce_limits();

@@ -109,8 +109,10 @@ impl<'k> Unit<'k> {
         shared: &Shared,
         slot: SlotNumber,
     ) -> Option<&mut SlotLock<'k, SlotRegistry>> {
-        if self.notes.is_some() && !self.is_concealed() {
-            self.notes().take_number(shared);
+        if !self.is_concealed()
+            && let Some(notes) = &mut self.notes
+        {
+            notes.take_number(shared, &self.locks);
         }
         self.locks.lock(slot)
     }
@@ -318,7 +320,8 @@ impl<'k> Unit<'k> {
     pub(crate) fn release(mut self, shared: &Shared, worker: &Worker) -> Vec<(usize, Message)> {
         self.succeed(shared, worker);
         // Before the first slot is unmarked: nobody has seen any of it yet.
-        self.notes.take().map_or_else(Vec::new, |notes| notes.end(shared, worker))
+        let Unit { notes, locks, .. } = &mut self;
+        notes.take().map_or_else(Vec::new, |notes| notes.end(shared, worker, locks))
     }
 }
 
@@ -374,11 +377,13 @@ impl Notes {
 
     /// Takes the number of a unit that is seen with its next publication.
     #[cold]
-    fn take_number(&mut self, shared: &Shared) {
+    fn take_number(&mut self, shared: &Shared, locks: &LockSet<'_>) {
         if let Some(journal) = self.journal(shared)
             && self.number.is_none()
         {
-            self.number = Some(journal.number());
+            let number = journal.number();
+            self.number = Some(number);
+            note_number(shared, locks, number);
         }
     }
 
@@ -403,14 +408,21 @@ impl Notes {
 
     /// Numbers and appends the records of concealed units; returns the replies to served clients.
     #[cold]
-    fn end(mut self: Box<Self>, shared: &Shared, worker: &Worker) -> Vec<(usize, Message)> {
+    fn end(
+        mut self: Box<Self>,
+        shared: &Shared,
+        worker: &Worker,
+        locks: &LockSet<'_>,
+    ) -> Vec<(usize, Message)> {
         if let Some(since_ns) = self.held_since_ns.take() {
             let held_ns = shared.clock.monotonic_ns().saturating_sub(since_ns);
             shared.stats[worker.index].spreads.held_ns.record(held_ns);
         }
         if let Some(journal) = self.journal(shared) {
             for mut record in self.concealed.drain(..) {
-                journal.append(worker.index, journal.number(), &mut record);
+                let number = journal.number();
+                note_number(shared, locks, number);
+                journal.append(worker.index, number, &mut record);
             }
         }
         let served = std::mem::take(&mut self.served);
@@ -432,5 +444,15 @@ impl Notes {
         if effects.clear_for_next() {
             worker.spare_notes.keep(self);
         }
+    }
+}
+
+/// Lets the slots of a unit tell its number, before anything of it can be seen: its locks are all
+/// that it will have.
+fn note_number(shared: &Shared, locks: &LockSet<'_>, number: RecordNumber) {
+    if locks.is_alone() {
+        shared.slot_records.note_any(number);
+    } else {
+        shared.slot_records.note(locks.slots(), number);
     }
 }

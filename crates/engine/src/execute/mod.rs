@@ -13,6 +13,7 @@
 mod admit;
 mod batch;
 mod batch_prefetch;
+mod brief_read;
 mod defrag;
 mod evict;
 mod executor;

@@ -19,7 +19,6 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::session_context::SessionCx;
 use crate::access::unwatch::unwatch;
-use crate::acl::BriefReads;
 use crate::admin::scripting::busy_error;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::CommandError;
@@ -61,6 +60,7 @@ pub fn run_turn<E: Enter>(
     let (batch, is_parsed, large) = requests.into_batch();
     let handlers = registry::handlers();
     worker.begin_changes(session.id(), session.is_noloop());
+    worker.reply_need.begin();
     let mut executor = Executor { shared, handlers, worker, session, reader, reply };
     // Relaxed: written by this thread.
     executor.worker.serves_import =
@@ -156,12 +156,18 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// None when nothing of it is left.
     #[inline(always)]
     fn go_on_with_last(&mut self, input: &[u8]) -> Option<Turn> {
-        if self.session.has_pending_script
-            && let Some(turn) = self.go_on_with_script(input)
-        {
-            return Some(turn);
+        if self.session.has_pending_script {
+            self.worker.reply_need.depend_on_all();
+            if let Some(turn) = self.go_on_with_script(input) {
+                return Some(turn);
+            }
         }
-        if self.session.pending_reply.is_some() { self.go_on(input) } else { None }
+        if self.session.pending_reply.is_some() {
+            self.worker.reply_need.depend_on_all();
+            self.go_on(input)
+        } else {
+            None
+        }
     }
 
     /// Answers input that is no protocol. The connection is closed then.
@@ -271,6 +277,9 @@ impl<E: Enter> Executor<'_, '_, E> {
             self.prefetch_entries(&mut batch.requests, 0);
         }
         let executed = self.execute_requests(batch, input);
+        if self.worker.reply_need.is_noted() {
+            self.note_reads(&batch.requests);
+        }
         self.end_run(|index| batch.view(index, input));
         executed
     }
@@ -299,6 +308,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                     }
                 }
             } else {
+                self.worker.reply_need.depend_on_all();
                 if let Course::WriteRun(family) = request.course
                     && index >= runs_from
                 {
@@ -375,53 +385,6 @@ impl<E: Enter> Executor<'_, '_, E> {
         (step, is_full)
     }
 
-    /// Brief reads of this client that need no more than their lookup: nothing about the client or
-    /// its user, and nothing about the server, asks for a look at each command. Commands of others
-    /// that change this are seen from the next batch on.
-    #[inline]
-    fn reads_briefly(&self) -> BriefReads {
-        if self.is_plain() { self.session.brief_reads } else { BriefReads::None }
-    }
-
-    /// True if nothing about the client but its user, and nothing about the server, asks for a look
-    /// at each command.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        let session = &*self.session;
-        let settings = &self.worker.settings;
-        session.transaction.is_none()
-            && session.reply_mode == ReplyMode::On
-            && session.lock_attempts == 0
-            && !session.is_monitor
-            && !session.is_subscriber
-            && !session.may_have_pushes
-            && self.worker.reads_briefly
-            && !self.shared.may_hold_back()
-            && !self.shared.monitors.is_watched()
-            && !self.times_each_alone()
-            && settings.quiescent != Quiescent::Command
-    }
-
-    /// True if a request is one of the brief reads.
-    #[inline]
-    fn is_brief(&self, request: &Request, view: &ArgumentView<'_>, reads: BriefReads) -> bool {
-        request.course == Course::BriefRead
-            && match reads {
-                BriefReads::All => true,
-                BriefReads::Some => self.is_allowed_brief_read(request, view),
-                BriefReads::None => false,
-            }
-    }
-
-    /// True if the session's user, whose own rules allow all databases, may send a read.
-    #[inline(never)]
-    fn is_allowed_brief_read(&self, request: &Request, view: &ArgumentView<'_>) -> bool {
-        let Some(id) = request.id else { return false };
-        let only_key = self.shared.commands.traits(id).only_key;
-        let key = request.key.zip(only_key).map(|((at, _), flags)| (flags, view.get(at)));
-        self.session.user().allows_brief_read(id, key)
-    }
-
     /// Boundary between two commands: a subscriber gets what was posted so far, behind the reply to
     /// its last command and before the reply to its next. Returns the length of the replies, which
     /// was `before`.
@@ -464,28 +427,6 @@ impl<E: Enter> Executor<'_, '_, E> {
             || self.session.pending_reply.is_some()
             || self.session.has_pending_script
             || alone && self.worker.run.fills_turn(TURN_US_MAX * 1000)
-    }
-
-    /// Executes a brief read for which [`Executor::reads_briefly`]
-    /// hold.
-    #[inline]
-    fn read_briefly(
-        &mut self,
-        (index, before): (usize, usize),
-        request: &Request,
-        view: &ArgumentView<'_>,
-    ) -> Step {
-        let id = request.id.expect("a recognized request has a command");
-        let (command, handler) = self.handlers.of_keyed(id);
-        self.worker.run.request = index;
-        let result = keyed::run(self, (command, handler), view, request.key);
-        let step = self.settle(id, result, before);
-        if !matches!(step, Step::Wait(_)) {
-            self.worker.run.note(id);
-            let reply_bytes = self.reply.len() - before;
-            self.note_sizes(command, view, request.end - request.start, reply_bytes);
-        }
-        step
     }
 
     /// Executes a request, and notes what it was.
@@ -738,7 +679,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 
     #[inline]
-    fn settle(&mut self, id: CommandId, outcome: Outcome, before: usize) -> Step {
+    pub(super) fn settle(&mut self, id: CommandId, outcome: Outcome, before: usize) -> Step {
         match outcome {
             Ok(()) => Step::Done,
             Err(stop) => self.settle_stop(id, *stop, before),

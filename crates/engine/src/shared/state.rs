@@ -42,6 +42,7 @@ use crate::shared::tracking::ClientTracking;
 use crate::shared::write_refusal::WriteRefusal;
 use crate::slots::mailbox::{Mailboxes, Notify};
 use crate::slots::parking::{Parking, SlotReleases, WaitTarget};
+use crate::slots::records::SlotRecords;
 use crate::slots::registry::SlotRegistry;
 use crate::slots::token::Token;
 use crate::telemetry::command_log::CommandLogs;
@@ -73,6 +74,8 @@ pub struct Shared {
     pub token: Token,
     /// Receivers of changes: the journal and keyspace events.
     pub sinks: Sinks,
+    /// Last record of the journal by slot.
+    pub(crate) slot_records: SlotRecords,
     /// Reason why no write is taken, when what was written could not be made to last.
     pub write_refusal: WriteRefusal,
     /// The time.
@@ -199,6 +202,7 @@ impl Shared {
             mailboxes,
             parking,
             sinks: spec.sinks,
+            slot_records: SlotRecords::default(),
             write_refusal: WriteRefusal::default(),
             clock,
             started_us,

@@ -10,6 +10,7 @@ pub(crate) mod key_ranges;
 mod lease;
 pub(crate) mod migrations;
 pub(crate) mod registrations;
+pub(crate) mod reply_need;
 pub(crate) mod run;
 pub(crate) mod scripts;
 pub mod session;

@@ -16,11 +16,12 @@ use super::eviction::Eviction;
 use super::key_ranges::KeyRanges;
 use super::lease::Lease;
 use super::migrations::Migrations;
+use super::reply_need::ReplyNeed;
 use super::run::{InnerTimes, Run};
 use super::spare::Spare;
 use super::tracking::Changes;
 use super::{defrag, sweep};
-use crate::commit::EventClass;
+use crate::commit::{EventClass, RecordNumber};
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{DAMAGE_LINE_US, RETIRED_ITEM_BYTES};
 use crate::pubsub::receivers::Receivers;
@@ -153,6 +154,8 @@ pub struct Worker {
     pub receivers: Receivers,
     /// Changes of keys that clients are to be told of.
     pub(crate) changes: Changes,
+    /// Records that the replies of the present turn depend on.
+    pub(crate) reply_need: ReplyNeed,
     /// Migrations that its sessions wait for.
     pub(crate) migrations: Migrations,
     /// True if somebody may want to know of keys that reads do not find.
@@ -227,6 +230,7 @@ impl Worker {
             inner_times: InnerTimes::default(),
             receivers: Receivers::new(),
             changes: Changes::default(),
+            reply_need: ReplyNeed::default(),
             migrations: Migrations::default(),
             notes_misses: false,
             reads_briefly: true,
@@ -243,6 +247,19 @@ impl Worker {
         };
         worker.apply_settings(shared);
         worker
+    }
+
+    /// Notes which records of the journal replies need, from now on or no more.
+    #[inline]
+    pub fn note_reply_needs(&mut self, is_wanted: bool) {
+        self.reply_need.set_noted(is_wanted);
+    }
+
+    /// The last record that the replies of the latest turn depend on; none if they depend on
+    /// everything that was numbered so far. To be asked once, behind the turn.
+    #[inline]
+    pub fn take_reply_need(&mut self) -> Option<RecordNumber> {
+        self.reply_need.take()
     }
 
     /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.

@@ -4,9 +4,9 @@
 //! ([`AppendOnlyFile::write_behind`]), and its replies leave behind that: what was answered
 //! survives the end of the process. Where another thread is writing, or a sync runs, the log's
 //! thread writes ([`AppendOnlyFile::run_writer`]): a write beside a sync may have to wait for it,
-//! and mostly does not. Under `always` that thread alone writes, syncs
-//! and lets replies go; what comes in meanwhile is its next group. A worker whose replies wait says
-//! for which record ([`AppendOnlyFile::waits`]) and is woken.
+//! and mostly does not. Under `always` that thread alone writes, syncs and lets replies go; what
+//! comes in meanwhile, and from the clients that were answered, is its next group. A worker whose
+//! replies wait says for which record ([`AppendOnlyFile::waits`]) and is woken.
 //!
 //! A log is off, or on; between these it has an increment, but no base yet, so that nothing of it
 //! counts. [`super::rewrite`] leads from one to the other, and makes bases.
@@ -27,7 +27,7 @@ use super::manifest::Manifest;
 use super::names::LogNames;
 use super::writer::{Writer, create_increment};
 use crate::disk::Disk;
-use crate::limits::{LATE_SYNC, RETRY_MS, SYNC_MS};
+use crate::limits::{GATHERING_MAX, LATE_SYNC, RETRY_MS, SYNC_MS};
 
 /// When the file is synced, `appendfsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,9 @@ pub struct AppendOnlyFile {
     durable_needs: Box<[Need]>,
     wakes: Vec<WakeWorker>,
     is_syncing: AtomicBool,
+    /// Record up to which the next group of `always` gathers, so that it is not asked for before;
+    /// 0 while none gathers.
+    gathers_until: AtomicU64,
     /// True while it is being switched off.
     pub(super) is_closing: AtomicBool,
     /// Locked by the thread that switches it off.
@@ -147,7 +150,7 @@ struct Need(AtomicU64);
 /// Requests to the threads of the log.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    is_write_wanted: bool,
+    pub(super) is_write_wanted: bool,
     pub(super) is_close_wanted: bool,
     is_stopped: bool,
 }
@@ -197,6 +200,7 @@ impl AppendOnlyFile {
             durable_needs: wakes.iter().map(|_| Need::default()).collect(),
             wakes,
             is_syncing: AtomicBool::new(false),
+            gathers_until: AtomicU64::new(0),
             is_closing: AtomicBool::new(false),
             closing: Mutex::default(),
             delayed_sync_count: AtomicU64::new(0),
@@ -388,6 +392,7 @@ impl AppendOnlyFile {
             Ok(writer) if !is_left_to_thread => writer,
             Err(TryLockError::Poisoned(poisoned)) if !is_left_to_thread => poisoned.into_inner(),
             // The thread that has it may have drained the lanes before this worker's last record.
+            _ if self.is_gathering() => return,
             _ => return self.request_write(),
         };
         let written = self.append(&mut writer);
@@ -600,12 +605,48 @@ impl AppendOnlyFile {
                 return;
             }
             if self.policy() == FsyncPolicy::Always {
+                let (before, begun) = (self.durable.load(Ordering::Acquire), Instant::now());
                 self.write_and_sync();
+                let released = self.durable.load(Ordering::Acquire) - before;
+                self.gather(released, begun.elapsed() * 2);
             } else {
                 self.note_slow_sync(&mut syncing_since);
                 self.write_now();
             }
         }
+    }
+
+    /// Behind a group of `always`, which released that many records: the next one begins once half
+    /// as many have come besides those that wait already, or that time is over. If it began at
+    /// once, the clients that were just answered would miss it, and all would go on by turns in
+    /// groups of a part each. A client that is alone waits for nothing: its next record is enough.
+    pub(super) fn gather(&self, released: u64, time_max: Duration) {
+        let target = self.journal.allocated() + released.div_ceil(2);
+        self.gathers_until.store(target, Ordering::Relaxed);
+        let is_gathering = |requests: &mut Requests| {
+            let is_asked = requests.is_write_wanted || requests.is_stopped;
+            !is_asked && self.journal.allocated() < target
+        };
+        let mut requests = lock(&self.requests);
+        // Asked for during the sync, of records that wait already.
+        requests.is_write_wanted = false;
+        let gathered =
+            self.requested.wait_timeout_while(requests, time_max.min(GATHERING_MAX), is_gathering);
+        drop(gathered);
+        self.gathers_until.store(0, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `is_gathering`: either this thread sees the record of a
+        // worker that asks for no write, or that worker sees that nothing gathers any more.
+        fence(Ordering::SeqCst);
+        if self.journal.allocated() > self.written.load(Ordering::Acquire) {
+            lock(&self.requests).is_write_wanted = true;
+        }
+    }
+
+    /// True if the next group of `always` gathers still: it begins by itself, soon.
+    fn is_gathering(&self) -> bool {
+        // SeqCst: pairs with the fence in `gather`.
+        fence(Ordering::SeqCst);
+        self.journal.allocated() < self.gathers_until.load(Ordering::Relaxed)
     }
 
     /// Before a write: tells of a sync that this thread has seen running for long, `since` then. It

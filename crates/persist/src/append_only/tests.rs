@@ -245,6 +245,24 @@ fn a_write_beside_a_sync_does_not_wait_for_its_end() {
     assert_eq!(log.file.durable(), 2);
 }
 
+/// A group that gathers is not asked for by workers that add to it, so it has to begin by itself.
+#[test]
+fn a_group_that_has_gathered_is_written_unasked() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::Always).expect("an empty disk");
+    let is_wanted = || file::lock(&log.file.requests).is_write_wanted;
+    // Nothing was released, and nothing came.
+    log.file.gather(0, Duration::from_secs(60));
+    assert!(!is_wanted());
+    // One record of the ten that are waited for.
+    log.push(&["SET a 1".into()]);
+    log.file.gather(20, Duration::from_micros(1));
+    assert!(is_wanted());
+    log.file.write_and_sync();
+    log.file.gather(20, Duration::from_micros(1));
+    assert!(!is_wanted(), "all is durable");
+}
+
 /// Text of a log of Valkey: no checksums.
 fn put_log(disk: &PowerDisk, text: &str) {
     disk.put(Path::new("root/dir/log.manifest"), b"file log.1.incr.aof seq 1 type i\n");

@@ -3,7 +3,8 @@
 //! Knows connections and records only; the replies are with their connections, in
 //! [`crate::held_replies`], and their memory is here while there are none.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use tidemill_engine::commit::RecordNumber;
@@ -19,21 +20,31 @@ pub(super) struct Holding {
     log: Arc<AppendOnlyFile>,
     /// True if replies have to wait, as of the last iteration.
     is_active: bool,
-    waiting: VecDeque<Waiting>,
+    /// By ascending need, and in the order in which they came.
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    /// Number of those that have waited so far.
+    waiting_count: u64,
     spare: SpareGroups,
 }
 
 /// A connection whose replies wait. It stays at its index until they are sent, or it ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
     need: RecordNumber,
+    order: u64,
     pub(super) session: u64,
     pub(super) index: usize,
 }
 
 impl Holding {
     pub(super) fn new(log: Arc<AppendOnlyFile>) -> Holding {
-        Holding { log, is_active: false, waiting: VecDeque::new(), spare: SpareGroups::default() }
+        Holding {
+            log,
+            is_active: false,
+            waiting: BinaryHeap::new(),
+            waiting_count: 0,
+            spare: SpareGroups::default(),
+        }
     }
 
     /// Takes up whether there is a log. Inside of the gate, which it is closed for when that
@@ -63,7 +74,9 @@ impl Holding {
         reply: &mut ReplyBuffer,
     ) {
         connection.held.hold(need, reply, &mut self.spare);
-        self.waiting.push_back(Waiting { need, session: connection.session.id(), index });
+        self.waiting_count += 1;
+        let (order, session) = (self.waiting_count, connection.session.id());
+        self.waiting.push(Reverse(Waiting { need, order, session, index }));
     }
 
     /// Memory for replies that will wait.
@@ -73,11 +86,15 @@ impl Holding {
 
     /// The first record that replies wait for; 0 if none do.
     pub(super) fn first_need(&self) -> RecordNumber {
-        self.waiting.front().map_or(0, |waiting| waiting.need)
+        self.waiting.peek().map_or(0, |Reverse(waiting)| waiting.need)
     }
 
     /// Takes a connection whose replies may leave.
     pub(super) fn take(&mut self, released: RecordNumber) -> Option<Waiting> {
-        self.waiting.pop_front_if(|waiting| waiting.need <= released)
+        if self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.need <= released) {
+            self.waiting.pop().map(|Reverse(waiting)| waiting)
+        } else {
+            None
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! Replies and the append-only file: no reply leaves before the records that it depends on.
 //!
 //! Coordinates the owners; has no state of its own. A reply depends on every record that was
-//! numbered before it was made: the data that it shows may be of any of them.
+//! numbered before it was made: the data that it shows may be of any of them. Replies of nothing
+//! but brief reads depend on the last records of their slots alone: they do not wait for writes of
+//! others that they have not seen.
 
 use std::sync::Arc;
 
+use tidemill_engine::commit::RecordNumber;
 use tidemill_rcu::Flavour;
 use tidemill_resp::encode::ReplyBuffer;
 
@@ -18,12 +21,12 @@ impl<F: Flavour> EventLoop<F> {
     /// Keeps fresh replies back if they have to wait; true if they do. The lines of `MONITOR`
     /// do not: they are about requests, not about data.
     #[inline]
-    pub(super) fn hold_replies(&mut self, index: usize) -> bool {
-        self.holding.is_active() && self.hold_replies_now(index)
+    pub(super) fn hold_replies(&mut self, index: usize, need: Option<RecordNumber>) -> bool {
+        self.holding.is_active() && self.hold_replies_now(index, need)
     }
 
     #[inline(never)]
-    fn hold_replies_now(&mut self, index: usize) -> bool {
+    fn hold_replies_now(&mut self, index: usize, need: Option<RecordNumber>) -> bool {
         let EventLoop { execution, connections, holding, .. } = self;
         let log = holding.log();
         let (connection, reply) = (&mut connections[index], execution.reply_mut());
@@ -33,7 +36,7 @@ impl<F: Flavour> EventLoop<F> {
             return false;
         }
         // Behind the last command, whose number was taken before.
-        let need = log.need();
+        let need = need.unwrap_or_else(|| log.need());
         if connection.held.is_empty() && need <= log.released() {
             return false;
         }

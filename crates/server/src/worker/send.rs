@@ -3,6 +3,7 @@
 //! Coordinates the owners; has no state of its own. Writes to sockets of connections, and asks the
 //! kernel for their events.
 
+use tidemill_engine::commit::RecordNumber;
 use tidemill_engine::telemetry::stats::WorkerStats;
 use tidemill_rcu::Flavour;
 
@@ -13,15 +14,21 @@ use crate::limits::{LONG_REPLY_UNSENT_BYTES, REPLY_BLOCK_BYTES, UNAUTHENTICATED_
 use crate::output::Sent;
 
 impl<F: Flavour> EventLoop<F> {
-    /// Sends fresh replies, behind the unsent ones. The buffer is empty afterwards, for the next
-    /// connection.
+    /// As [`Self::send_replies_that_need`], of replies that depend on everything so far.
     pub(super) fn send_replies(&mut self, index: usize) {
+        self.send_replies_that_need(index, None);
+    }
+
+    /// Sends fresh replies, behind the unsent ones, or keeps them until the record that they need
+    /// is released; none is for everything that was numbered so far. The buffer is empty
+    /// afterwards, for the next connection.
+    pub(super) fn send_replies_that_need(&mut self, index: usize, need: Option<RecordNumber>) {
         let fresh_bytes = self.execution.reply_mut().len();
         if fresh_bytes >= self.config.fresh_bytes_min && self.exceeds_at_once(index, fresh_bytes) {
             self.execution.reply_mut().clear();
             return self.close_for_output(index);
         }
-        if self.hold_replies(index) {
+        if self.hold_replies(index, need) {
             return;
         }
         let EventLoop { spec, execution, connections, tls_buffers, .. } = self;

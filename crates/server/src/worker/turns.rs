@@ -77,12 +77,14 @@ impl<F: Flavour> EventLoop<F> {
     /// closes.
     pub(super) fn finish_turn(&mut self, index: usize, next: Next) {
         let EventLoop { spec, execution, connections, scheduler, .. } = self;
+        let mut need = execution.worker_mut().take_reply_need();
         let connection = &mut connections[index];
         // Sending the replies updates the kernel's interest in a connection that is throttled.
         scheduler.charge(connection, execution.worker().turn_ns(), &*spec.shared.clock);
         connection.publish_pending();
         if connection.postponed_pushes.is_some() && !connection.session.has_pending_reply() {
             let pushes = connection.postponed_pushes.take();
+            need = None;
             pushes.into_iter().for_each(|mut pushes| execution.reply_mut().append(&mut pushes));
         }
         match next {
@@ -104,7 +106,7 @@ impl<F: Flavour> EventLoop<F> {
             }
             Next::Close => self.begin_closing(index),
         }
-        self.send_replies(index);
+        self.send_replies_that_need(index, need);
     }
 
     /// Begins to close a connection after its last turn.

@@ -605,10 +605,7 @@ impl AppendOnlyFile {
                 return;
             }
             if self.policy() == FsyncPolicy::Always {
-                let (before, begun) = (self.durable.load(Ordering::Acquire), Instant::now());
-                self.write_and_sync();
-                let released = self.durable.load(Ordering::Acquire) - before;
-                self.gather(released, begun.elapsed() * 2);
+                self.write_group();
             } else {
                 self.note_slow_sync(&mut syncing_since);
                 self.write_now();
@@ -616,20 +613,38 @@ impl AppendOnlyFile {
         }
     }
 
-    /// Behind a group of `always`, which released that many records: the next one begins once half
-    /// as many have come besides those that wait already, or that time is over. If it began at
-    /// once, the clients that were just answered would miss it, and all would go on by turns in
-    /// groups of a part each. A client that is alone waits for nothing: its next record is enough.
-    pub(super) fn gather(&self, released: u64, time_max: Duration) {
+    /// Writes and syncs a group of `always`, lets the replies go that waited for it, and lets the
+    /// next group gather: it begins once half as many records have come as this one released,
+    /// besides those that wait already, or twice the time of this one is over. If it began at once,
+    /// the clients that were just answered would miss it, and all would go on by turns in groups of
+    /// a part each. A client that is alone waits for nothing: its next record is enough.
+    fn write_group(&self) {
+        let begun = Instant::now();
+        self.write_now();
+        let Some(number) = self.sync_file() else { return };
+        let released = number.saturating_sub(self.durable.load(Ordering::Acquire));
+        // Before a client is answered: its next record may come before this thread goes on.
         let target = self.journal.allocated() + released.div_ceil(2);
+        self.begin_gathering(target);
+        self.raise(&self.durable, number);
+        self.end_gathering(target, begun.elapsed() * 2);
+    }
+
+    /// From now on no worker asks for a write before that record is there.
+    pub(super) fn begin_gathering(&self, target: RecordNumber) {
         self.gathers_until.store(target, Ordering::Relaxed);
+        // Asked for during the sync, of records that wait already.
+        lock(&self.requests).is_write_wanted = false;
+    }
+
+    /// Waits for that record, for so long and [`GATHERING_MAX`] at most, and asks for a write of
+    /// what has come.
+    pub(super) fn end_gathering(&self, target: RecordNumber, time_max: Duration) {
         let is_gathering = |requests: &mut Requests| {
             let is_asked = requests.is_write_wanted || requests.is_stopped;
             !is_asked && self.journal.allocated() < target
         };
-        let mut requests = lock(&self.requests);
-        // Asked for during the sync, of records that wait already.
-        requests.is_write_wanted = false;
+        let requests = lock(&self.requests);
         let gathered =
             self.requested.wait_timeout_while(requests, time_max.min(GATHERING_MAX), is_gathering);
         drop(gathered);
@@ -644,7 +659,7 @@ impl AppendOnlyFile {
 
     /// True if the next group of `always` gathers still: it begins by itself, soon.
     fn is_gathering(&self) -> bool {
-        // SeqCst: pairs with the fence in `gather`.
+        // SeqCst: pairs with the fence in `end_gathering`.
         fence(Ordering::SeqCst);
         self.journal.allocated() < self.gathers_until.load(Ordering::Relaxed)
     }
@@ -687,14 +702,22 @@ impl AppendOnlyFile {
 
     /// Makes durable what is written. Blocks on the device.
     pub(super) fn sync(&self) {
+        if let Some(number) = self.sync_file() {
+            self.raise(&self.durable, number);
+        }
+    }
+
+    /// Syncs what is written; returns the last record that is durable now, which nobody knows yet.
+    /// None if all was durable before, or the sync failed.
+    fn sync_file(&self) -> Option<RecordNumber> {
         // Acquire: pairs with the Release in `raise`; the file is at least as far.
         let target = self.written.load(Ordering::Acquire);
         if target <= self.durable.load(Ordering::Acquire) {
-            return;
+            return None;
         }
         let (file, length) = match &*lock(&self.writer) {
             Some(writer) => (Arc::clone(&writer.file), writer.length),
-            None => return,
+            None => return None,
         };
         self.is_syncing.store(true, Ordering::Relaxed);
         let synced = file.sync();
@@ -703,9 +726,12 @@ impl AppendOnlyFile {
             writer.note_synced(&file, length, synced.is_ok());
         }
         match synced {
-            Ok(()) if !self.has_failed_sync() => self.raise(&self.durable, target),
-            Ok(()) => {}
-            Err(error) => self.fail(&error, true),
+            Ok(()) if !self.has_failed_sync() => Some(target),
+            Ok(()) => None,
+            Err(error) => {
+                self.fail(&error, true);
+                None
+            }
         }
     }
 

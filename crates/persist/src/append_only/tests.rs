@@ -251,16 +251,19 @@ fn a_group_that_has_gathered_is_written_unasked() {
     let disk = PowerDisk::default();
     let log = open(&disk, FsyncPolicy::Always).expect("an empty disk");
     let is_wanted = || file::lock(&log.file.requests).is_write_wanted;
-    // Nothing was released, and nothing came.
-    log.file.gather(0, Duration::from_secs(60));
-    assert!(!is_wanted());
-    // One record of the ten that are waited for.
+    let gather = |target| {
+        log.file.begin_gathering(target);
+        log.file.write_behind(0);
+        let is_asked = is_wanted();
+        log.file.end_gathering(target, Duration::from_micros(1));
+        (is_asked, is_wanted())
+    };
+    assert_eq!(gather(10), (false, false), "nothing came");
     log.push(&["SET a 1".into()]);
-    log.file.gather(20, Duration::from_micros(1));
-    assert!(is_wanted());
+    assert_eq!(gather(10), (false, true), "one record of ten");
+    assert_eq!(gather(1), (true, true), "all that is waited for");
     log.file.write_and_sync();
-    log.file.gather(20, Duration::from_micros(1));
-    assert!(!is_wanted(), "all is durable");
+    assert_eq!(gather(10), (false, false), "all is durable");
 }
 
 /// Text of a log of Valkey: no checksums.

@@ -62,6 +62,18 @@ pub fn format_double(value: f64) -> FormattedDouble {
     out
 }
 
+/// As [`format_double`], integral values by their shortest digits too, as Valkey does in digests:
+/// `1e+15`.
+#[must_use]
+pub fn format_double_in_short_digits(value: f64) -> FormattedDouble {
+    if !value.is_finite() || value == 0.0 {
+        return format_double(value);
+    }
+    let mut out = FormattedDouble { bytes: [0; TEXT_BYTES_MAX], length: 0 };
+    write_short_digits(value, &mut out).expect("no number is longer than the buffer");
+    out
+}
+
 /// Prints a float with 17 significant digits at most, as C's `%.17g`: more than format_double takes
 /// for most, with which Valkey prints scores while a hash table of them is walked.
 #[must_use]
@@ -101,6 +113,10 @@ fn write_double(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
     if value.fract() == 0.0 && value.abs() <= INTEGER_MAGNITUDE_MAX {
         return out.write_str(itoa::Buffer::new().format(value as i64));
     }
+    write_short_digits(value, out)
+}
+
+fn write_short_digits(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
     if value < 0.0 {
         out.write_str("-")?;
     }

@@ -9,7 +9,10 @@ mod grisu;
 mod integer;
 mod long_double;
 
-pub use double::{FormattedDouble, format_double, format_double_17_digits, parse_double};
+pub use double::{
+    FormattedDouble, format_double, format_double_17_digits, format_double_in_short_digits,
+    parse_double,
+};
 pub use integer::{format_integer, parse_integer};
 pub use long_double::{LongDouble, format_long_double, parse_long_double};
 

@@ -1,8 +1,8 @@
 //! Numbers read and printed, compared with Valkey 9.1's answers.
 
 use super::{
-    format_double, format_double_17_digits, format_long_double, parse_double, parse_integer,
-    parse_long_double,
+    format_double, format_double_17_digits, format_double_in_short_digits, format_long_double,
+    parse_double, parse_integer, parse_long_double,
 };
 
 #[test]
@@ -60,6 +60,25 @@ fn doubles_are_read_and_printed_as_in_zadd_and_zscore() {
     ] {
         let value = parse_double(text.as_bytes()).expect(text);
         assert_eq!(format_double(value).as_str(), expected, "{text}");
+    }
+}
+
+#[test]
+fn doubles_are_printed_in_short_digits_as_in_digests() {
+    for (value, expected) in [
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (f64::NEG_INFINITY, "-inf"),
+        (1.0, "1"),
+        (-100.0, "-100"),
+        (1e7, "10000000"),
+        (1e8, "1e+8"),
+        (1e15, "1e+15"),
+        (-123_456_789_000.0, "-123456789000"),
+        (4_611_686_018_427_387_904.0, "4611686018427388000"),
+        (0.5, "0.5"),
+    ] {
+        assert_eq!(format_double_in_short_digits(value).as_str(), expected, "{value}");
     }
 }
 

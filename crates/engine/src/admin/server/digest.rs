@@ -5,7 +5,7 @@
 //! collection that is being changed may be read in part before the change and in part after it.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
-use tidemill_resp::number::format_double;
+use tidemill_resp::number::format_double_in_short_digits;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
@@ -61,7 +61,8 @@ impl Digest {
             });
         } else if let Some(set) = entry.view::<SortedSet<'_>>(seed) {
             for item in set.iter() {
-                self.add_pair(item.member, format_double(item.score).as_str().as_bytes());
+                let score = format_double_in_short_digits(item.score);
+                self.add_pair(item.member, score.as_str().as_bytes());
             }
         } else if let Some(hash) = entry.view::<Hash<'_>>(seed) {
             hash.iter().for_each(|field| self.add_pair(field.field, field.value));

@@ -56,7 +56,7 @@ func TestReads_WaitForTheWritesThatTheyShow(t *testing.T) {
 	for _, c := range shownWrites {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			server := subject(t, t.TempDir(), "--appendonly", "yes", "--appendfsync", "always")
+			server := subject(t, t.TempDir(), "--appendfsync", "always")
 			t.Cleanup(server.Kill)
 			writer, reader, blocked := server.Dial(t), server.Dial(t), server.Dial(t)
 			writer.Timeout, reader.Timeout = time.Minute, time.Minute
@@ -95,7 +95,7 @@ func TestReads_WaitForTheWritesThatTheyShow(t *testing.T) {
 	}
 }
 
-// send sends commands, whose words blanks part.
+// send sends commands in one write; blanks separate their words.
 func send(t *testing.T, conn *wire.Conn, commands ...string) {
 	t.Helper()
 	var requests []byte

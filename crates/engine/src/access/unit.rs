@@ -419,10 +419,14 @@ impl Notes {
             shared.stats[worker.index].spreads.held_ns.record(held_ns);
         }
         if let Some(journal) = self.journal(shared) {
+            let mut last = None;
             for mut record in self.concealed.drain(..) {
                 let number = journal.number();
-                note_number(shared, locks, number);
                 journal.append(worker.index, number, &mut record);
+                last = Some(number);
+            }
+            if let Some(number) = last {
+                note_number(shared, locks, number);
             }
         }
         let served = std::mem::take(&mut self.served);

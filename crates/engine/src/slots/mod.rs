@@ -1,7 +1,8 @@
 //! State of slots beside their keys: watchers, blocked clients, keys that clients keep copies of,
 //! their last records, parked sessions, the token, and the mailboxes by which workers are woken.
 //!
-//! May touch: the store, declarations of commands. Below shared state, which holds one of each.
+//! May touch: the store, declarations of commands, numbers of records. Below shared state, which
+//! holds one of each.
 
 pub mod mailbox;
 pub mod parking;

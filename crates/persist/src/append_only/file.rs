@@ -384,7 +384,12 @@ impl AppendOnlyFile {
             return;
         }
         if self.journal.is_crowded(worker) {
-            return self.write_now();
+            self.write_now();
+            if self.policy() == FsyncPolicy::Always {
+                // The sync of it is asked for by this worker alone.
+                self.request_write();
+            }
+            return;
         }
         let is_left_to_thread =
             self.policy() == FsyncPolicy::Always || self.is_syncing.load(Ordering::Relaxed);
@@ -637,7 +642,7 @@ impl AppendOnlyFile {
         lock(&self.requests).is_write_wanted = false;
     }
 
-    /// Waits for that record, for so long and [`GATHERING_MAX`] at most, and asks for a write of
+    /// Waits for that record, for so long and [`GATHERING_MAX`] at most, and asks for a group of
     /// what has come.
     pub(super) fn end_gathering(&self, target: RecordNumber, time_max: Duration) {
         let is_gathering = |requests: &mut Requests| {
@@ -652,7 +657,8 @@ impl AppendOnlyFile {
         // SeqCst: pairs with the fence in `is_gathering`: either this thread sees the record of a
         // worker that asks for no write, or that worker sees that nothing gathers any more.
         fence(Ordering::SeqCst);
-        if self.journal.allocated() > self.written.load(Ordering::Acquire) {
+        // A crowded worker may have written it already: it is to be synced then.
+        if self.journal.allocated() > self.durable.load(Ordering::Acquire) {
             lock(&self.requests).is_write_wanted = true;
         }
     }

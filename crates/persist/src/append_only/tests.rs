@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use tidemill_journal::limits::LANE_BYTES_MAX;
 use tidemill_journal::{Journal, Record};
 use tidemill_resp::request::ArgumentView;
 
@@ -264,6 +265,21 @@ fn a_group_that_has_gathered_is_written_unasked() {
     assert_eq!(gather(1), (true, true), "all that is waited for");
     log.file.write_and_sync();
     assert_eq!(gather(10), (false, false), "all is durable");
+}
+
+/// A worker that has filled its lane writes by itself, and its replies wait for the sync.
+#[test]
+fn a_group_of_a_crowded_worker_is_synced_without_waiting_for_another() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::Always).expect("an empty disk");
+    let is_wanted = || file::lock(&log.file.requests).is_write_wanted;
+    log.push(&[format!("SET a {}", "x".repeat(2 * LANE_BYTES_MAX))]);
+    log.file.write_behind(0);
+    assert!(is_wanted());
+    // It was asked for during the sync of the group before.
+    log.file.begin_gathering(10);
+    log.file.end_gathering(10, Duration::from_micros(1));
+    assert!(is_wanted());
 }
 
 /// Text of a log of Valkey: no checksums.

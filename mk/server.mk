@@ -60,7 +60,7 @@ soak: test-asan test-tsan ## the long versions of the tests
 .PHONY: test-repeat
 test-repeat: ## every suite TIMES (20) times beside two busy processes, and on one CPU; what failed how often; hours
 	$(CARGO) build --release --locked -p tidemill
-	@scripts/test-repeat -n $(or $(TIMES),20) $(SUITES)
+	@scripts/test-repeat -n $(or $(TIMES),20) $(if $(LEDGER),-l $(LEDGER)) $(SUITES)
 
 soak: test-repeat
 

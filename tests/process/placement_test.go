@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,9 @@ func threads(t *testing.T, pid int) map[string]cpus {
 	byName := map[string]cpus{}
 	for _, task := range tasks {
 		text, err := os.ReadFile(task)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // the thread has ended since
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

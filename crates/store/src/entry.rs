@@ -710,12 +710,14 @@ impl<'g> EntryRef<'g> {
 
     /// Bytes of the entry alone, without a value that is stored outside, as they are counted: by
     /// the allocator's size class.
+    #[inline]
     fn counted_bytes(self) -> usize {
         size_class(self.entry_bytes())
     }
 
     /// Bytes that the entry alone has, without a value that is stored outside.
     #[must_use]
+    #[inline]
     pub fn entry_bytes(self) -> usize {
         let header = self.header();
         layout(header.flags, self.storage(), self.key_length(), self.inline_length()).size()
@@ -753,6 +755,7 @@ fn fixed_bytes(flags: u8, storage: u8) -> usize {
         + if storage == INLINE { 0 } else { size_of::<NonNull<u8>>() }
 }
 
+#[inline]
 fn layout(flags: u8, storage: u8, key_bytes: usize, inline_bytes: usize) -> Layout {
     let size = fixed_bytes(flags, storage) + key_bytes + inline_bytes;
     Layout::from_size_align(size, 8).expect("a key is far shorter than the address space")

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockTick is the unit of /proc/PID/stat's times: USER_HZ, 100 on every Linux that Go runs on.
@@ -42,7 +44,7 @@ func ScheduledTime(pid int) (time.Duration, error) {
 	var total time.Duration
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if errors.Is(err, os.ErrNotExist) {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue // the thread has ended since
 		}
 		fields := strings.Fields(string(text))

@@ -315,13 +315,17 @@ impl<'k> Unit<'k> {
     }
 
     /// Ends the last unit under these locks and gives them back. Returns the replies to the clients
-    /// that were served, which are to be sent then.
+    /// that were served, if any may have been: they are to be sent then.
     #[inline]
-    pub(crate) fn release(mut self, shared: &Shared, worker: &Worker) -> Vec<(usize, Message)> {
+    pub(crate) fn release(
+        mut self,
+        shared: &Shared,
+        worker: &Worker,
+    ) -> Option<Vec<(usize, Message)>> {
         self.succeed(shared, worker);
         // Before the first slot is unmarked: nobody has seen any of it yet.
         let Unit { notes, locks, .. } = &mut self;
-        notes.take().map_or_else(Vec::new, |notes| notes.end(shared, worker, locks))
+        notes.take().map(|notes| notes.end(shared, worker, locks))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn alone<'k, T>(
     let mut unit = Unit::new(shared, cx.worker, LockSet::alone());
     let result = work(cx, &gate, &mut unit);
     unit.end_command(shared, cx.worker, cx.session.database, &cx.args);
-    let served = unit.release(shared, cx.worker);
+    let served = unit.release(shared, cx.worker).unwrap_or_default();
     debug_assert!(served.is_empty(), "waiters are looked at when the others run again");
     Ok(result)
 }

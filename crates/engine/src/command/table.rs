@@ -36,6 +36,8 @@ pub(crate) struct Traits {
     pub(crate) is_brief: bool,
     /// It reads keys, briefly, and does nothing else.
     pub(crate) is_brief_read: bool,
+    /// It writes to its keys, briefly and without blocking, and does nothing else.
+    pub(crate) is_brief_write: bool,
     /// Access to its key, if it always has exactly one.
     pub(crate) only_key: Option<KeyFlags>,
 }
@@ -57,6 +59,8 @@ impl Traits {
         let is_read = is_keyed && command.flags.contains(Flags::READONLY) && fixed_key > 0;
         let is_of_collections = command.group.is_of_collections();
         let is_brief_read = is_brief && is_read;
+        let is_write = is_keyed && command.flags.contains(Flags::WRITE) && fixed_key > 0;
+        let is_brief_write = is_brief && is_write && !command.flags.contains(Flags::BLOCKING);
         let element = command.element_argument().and_then(|index| u8::try_from(index).ok());
         Traits {
             fixed_key,
@@ -65,6 +69,7 @@ impl Traits {
             element: element.unwrap_or(0),
             is_brief,
             is_brief_read,
+            is_brief_write,
             only_key: command.only_key(),
         }
     }

@@ -55,6 +55,17 @@ pub(crate) fn run<E: Enter>(
             return Err(stop);
         }
     }
+    run_write(executor, (command, handler), args, key)
+}
+
+/// Runs a command under the locks of its keys, or without them while it computes.
+#[inline(always)]
+pub(super) fn run_write<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: &ArgumentView<'_>,
+    key: Option<(usize, KeyHash)>,
+) -> Outcome {
     let outcome = write(executor, (command, handler), args, key, true);
     match &outcome {
         Err(stop) if matches!(**stop, Stop::TakesLong) => {
@@ -260,12 +271,17 @@ fn write<E: Enter>(
     may_release: bool,
 ) -> Outcome {
     let shared = executor.shared;
-    let positions = command.key_positions(args).unwrap_or_default();
     let meets_keys = command.flags.contains(Flags::DISCOVERS_KEYS);
     // Slots that it meets later count as well.
     let needs_token = meets_keys && executor.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let mut hashed = None;
-    let known = known_keys(shared, args, &positions, key, &mut hashed);
+    let (known, key_count) = match key {
+        Some(_) if !command.may_have_several_keys() => (known(args, key), 1),
+        _ => {
+            let positions = command.key_positions(args).unwrap_or_default();
+            (known_keys(shared, args, &positions, key, &mut hashed), positions.len())
+        }
+    };
     let locks = match &known {
         KeyHashes::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
         _ if needs_token && executor.contender().needs_gate() => {
@@ -275,7 +291,7 @@ fn write<E: Enter>(
         _ => lock(executor, &known.slots()),
     };
     let locks = locks.map_err(Stop::wait)?;
-    write_locked(executor, (command, handler), args, (locks, positions.len(), known), may_release)
+    write_locked(executor, (command, handler), args, (locks, key_count, known), may_release)
 }
 
 /// Runs a command that discovers keys with all other workers stopped: no slot that it meets is

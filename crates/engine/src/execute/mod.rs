@@ -13,7 +13,7 @@
 mod admit;
 mod batch;
 mod batch_prefetch;
-mod brief_read;
+mod brief;
 mod defrag;
 mod evict;
 mod executor;

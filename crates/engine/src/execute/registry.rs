@@ -169,6 +169,14 @@ mod tests {
     use crate::command::Scope;
 
     #[test]
+    fn what_a_write_run_is_made_of_is_a_brief_write() {
+        let in_runs = |&(id, _): &(CommandId, &Command)| handlers().write_run_of(id).is_some();
+        for (id, command) in commands().iter().filter(in_runs) {
+            assert!(commands().traits(id).is_brief_write, "{}", command.name);
+        }
+    }
+
+    #[test]
     fn each_command_has_the_handler_that_its_scope_says() {
         for (id, command) in commands().iter() {
             let handler = handlers().of(id);

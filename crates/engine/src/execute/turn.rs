@@ -10,6 +10,7 @@ use tidemill_resp::request::{
 use tidemill_store::KeyHash;
 
 use super::batch::{Batch, Request, request};
+use super::brief::BriefAccess;
 use super::executor::{Executor, Step};
 use super::look_ahead::Requests;
 use super::turn_result::{Next, Turn};
@@ -258,12 +259,15 @@ impl<E: Enter> Executor<'_, '_, E> {
         let has_key = usize::from(traits.fixed_key) < view.len()
             && (!traits.is_script || script::has_short_key(view));
         let key = if has_key { traits.fixed_key } else { 0 };
-        let course = if !commands.command(id).takes(view.len()) {
+        let command = commands.command(id);
+        let course = if !command.takes(view.len()) {
             Course::Full
         } else if traits.is_brief_read {
-            Course::BriefRead
+            if command.name == "get" { Course::Get } else { Course::BriefRead }
+        } else if traits.is_brief_write {
+            self.handlers.write_run_of(id).map_or(Course::BriefWrite, Course::WriteRun)
         } else {
-            self.handlers.write_run_of(id).map_or(Course::Full, Course::WriteRun)
+            Course::Full
         };
         Some(Called { id, key, is_of_collections: traits.is_of_collections, course })
     }
@@ -286,7 +290,7 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     fn execute_requests(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
-        let mut reads_briefly = self.reads_briefly();
+        let mut brief = self.brief_access();
         let (mut index, mut runs_from) = (0, 0);
         while index < batch.requests.len() {
             if index % PREFETCHED_ENTRIES_MAX == 0 && batch.requests.len() > 1 {
@@ -295,7 +299,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             let request = &batch.requests[index];
             let view = batch.arguments[index].view(&input[request.start..]);
             let before = self.reply.len();
-            let (step, is_full) = if self.is_brief(request, &view, reads_briefly) {
+            let (step, is_full) = if self.is_brief_read(request, &view, brief.reads) {
                 match self.read_briefly((index, before), request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
@@ -324,9 +328,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                         continue;
                     }
                 }
-                let executed = self.execute_fully(batch, (index, before), &view, input);
-                reads_briefly = self.reads_briefly();
-                executed
+                self.execute_singly(batch, (index, before), &view, input, &mut brief)
             };
             let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
@@ -351,6 +353,26 @@ impl<E: Enter> Executor<'_, '_, E> {
             self.note_activity(request, batch.view(index, input));
         }
         Executed { consumed, next: None }
+    }
+
+    /// Executes a request that is no brief read, behind replies of `before` bytes; true if the turn
+    /// ends with it.
+    #[inline(always)]
+    fn execute_singly(
+        &mut self,
+        batch: &Batch,
+        (index, before): (usize, usize),
+        view: &ArgumentView<'_>,
+        input: &[u8],
+        brief: &mut BriefAccess,
+    ) -> (Step, bool) {
+        let request = &batch.requests[index];
+        if self.is_brief_write(request, brief.writes) {
+            return self.write_briefly((index, before), request, view);
+        }
+        let executed = self.execute_fully(batch, (index, before), view, input);
+        *brief = self.brief_access();
+        executed
     }
 
     /// Executes a request after every question, behind replies of `before` bytes; true if the turn
@@ -422,7 +444,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// True if the turn ends with the command that has just run, which was timed alone or not:
     /// others come first now.
     #[inline]
-    fn is_turn_used_up(&self, alone: bool) -> bool {
+    pub(super) fn is_turn_used_up(&self, alone: bool) -> bool {
         self.reply.len() > TURN_REPLY_BYTES_MAX
             || self.session.pending_reply.is_some()
             || self.session.has_pending_script

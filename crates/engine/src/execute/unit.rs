@@ -36,7 +36,7 @@ pub(crate) fn commit<'k>(
         unit.succeed(shared, worker);
         unit = serve::serve_ready(shared, worker, unit, section);
     }
-    let served = unit.release(shared, worker);
+    let Some(served) = unit.release(shared, worker) else { return };
     if !served.is_empty() {
         worker.post_changes(shared);
         worker.publish_lookups(shared);

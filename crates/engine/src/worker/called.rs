@@ -9,8 +9,26 @@ pub(crate) enum Course {
     Full,
     /// A small and complete request of a brief reading command.
     BriefRead,
-    /// Part of a write run.
+    /// A brief read that is a `GET`.
+    Get,
+    /// A small and complete request of a brief command that writes to its keys and does not block.
+    BriefWrite,
+    /// A brief write that may be part of a write run.
     WriteRun(WriteRunFamily),
+}
+
+impl Course {
+    /// True of the requests of brief reading commands.
+    #[inline]
+    pub(crate) fn is_brief_read(self) -> bool {
+        matches!(self, Course::BriefRead | Course::Get)
+    }
+
+    /// True of the requests of brief writing commands.
+    #[inline]
+    pub(crate) fn is_brief_write(self) -> bool {
+        matches!(self, Course::BriefWrite | Course::WriteRun(_))
+    }
 }
 
 /// Command of a request, by its first argument and the number of those that follow.

@@ -68,6 +68,19 @@ fn scripts_that_declare_that_they_do_not_write_go_on() {
 }
 
 #[test]
+fn nothing_is_written_behind_a_pause_that_begins_within_a_batch() {
+    let mut server = Server::with_events(1, START_MS, true);
+    let client = server.connect(0);
+    server.publications.pauses_at.lock().expect("no panic").replace("first".to_owned());
+    let next = server.turn_once(client, b"SET before v\r\nSET first v\r\nSET second v\r\n");
+    assert_eq!(next, Next::WakeUp(WakeUp::PauseEnd));
+    assert_eq!(server.take_output(client), "+OK\r\n+OK\r\n");
+    server.shared.unpause();
+    assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 });
+    assert_eq!(server.take_output(client), "+OK\r\n");
+}
+
+#[test]
 fn reads_delete_nothing_that_expired_and_a_random_key_may_have() {
     let mut server = Server::new(1, START_MS);
     let client = server.connect(0);

@@ -17,7 +17,7 @@ use tidemill_engine::commit::{
 use tidemill_engine::config::Configuration;
 use tidemill_engine::execute::{self, Batch, Next, Requests, Turn, run_turn};
 use tidemill_engine::shared::clients::ClientOrigin;
-use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_engine::shared::{PauseMode, Shared, SharedSpec};
 use tidemill_engine::slots::mailbox::{Message, Notify};
 use tidemill_engine::worker::Worker;
 use tidemill_engine::worker::session::Session;
@@ -85,6 +85,8 @@ pub struct Publication {
 pub struct Publications {
     shared: OnceLock<Weak<Shared>>,
     all: Mutex<Vec<Publication>>,
+    /// The key whose change lets another worker pause clients that write.
+    pub pauses_at: Mutex<Option<String>>,
 }
 
 impl Publications {
@@ -101,6 +103,9 @@ impl KeyspaceEvents for Watching {
         let shared = self.0.shared.get().and_then(Weak::upgrade).expect("the server is there");
         let is_held = shared.keyspace.word(SlotNumber::of_key(key)).load().is_held();
         let key = String::from_utf8_lossy(key).into_owned();
+        if self.0.pauses_at.lock().expect("no panic").as_deref() == Some(&*key) {
+            shared.pause(PauseMode::Write, 60_000);
+        }
         let publication = Publication { key, event: event.name, is_held };
         self.0.all.lock().expect("no panic").push(publication);
     }

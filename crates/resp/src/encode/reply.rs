@@ -99,7 +99,7 @@ impl ReplyBuffer {
     }
 
     /// A string of any bytes, copied.
-    #[inline]
+    #[inline(always)]
     pub fn bulk(&mut self, payload: impl AsRef<[u8]>) {
         let payload = payload.as_ref();
         match ready_header(b'$', payload.len()) {

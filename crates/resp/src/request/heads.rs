@@ -70,7 +70,7 @@ fn place_of(bytes: u128) -> usize {
 impl<T: Copy> Heads<T> {
     /// Reads a short request whose head is remembered: its length, and the meaning of the head.
     /// None when the head is not known, or the request is incomplete, or not short behind its head.
-    #[inline]
+    #[inline(always)]
     pub fn parse(&self, input: &[u8], args: &mut Arguments) -> Option<(usize, T)> {
         let bytes = u128::from_le_bytes(*input.first_chunk()?);
         let head = self.places[place_of(bytes)].as_ref()?;

@@ -303,7 +303,7 @@ fn short_request(input: &[u8], args: &mut Arguments) -> Option<usize> {
 
 /// Reads `count` arguments from `position` on, each of up to 99 bytes; returns the position behind
 /// them.
-#[inline]
+#[inline(always)]
 pub(super) fn short_arguments(
     input: &[u8],
     mut position: usize,

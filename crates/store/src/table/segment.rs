@@ -122,6 +122,7 @@ impl Position {
 
     /// Publishes another entry of the same key here. The caller owns the lock and has made the
     /// version odd.
+    #[inline(always)]
     pub(crate) fn replace(self, hash: u64, entry: EntryRef<'_>) {
         let depth = self.segment.depth();
         self.set_tail(KnownHash::whole(hash).tail(depth));

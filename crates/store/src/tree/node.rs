@@ -535,27 +535,35 @@ impl<'a> Node<'a> {
         (is_common && first > 0).then_some(first.into())
     }
 
-    /// As [`position`](Self::position), of the elements of one length.
+    /// As [`position`](Self::position), of elements with `bytes` at an offset: `is_it` is asked
+    /// only where these are, also behind the end of an element that is too short for them.
     #[inline]
-    pub(crate) fn position_of_length(
+    pub(crate) fn position_with<const LENGTH: usize>(
         self,
-        length: usize,
+        (offset, bytes): (usize, &[u8; LENGTH]),
         is_it: impl Fn(&[u8]) -> bool,
     ) -> Option<usize> {
         if !has_lengths(self.header().flags) {
-            return self.position(|element| element.len() == length && is_it(element));
+            return self.elements().position(is_it);
         }
         let (data, mut start, last) = (self.data(), 0, self.len().checked_sub(1)?);
-        if let Some(common) = self.common_length() {
-            return if common == length { data.chunks_exact(length).position(is_it) } else { None };
+        if let Some(length) = self.common_length() {
+            if length < offset + LENGTH {
+                return None;
+            }
+            let has_bytes = |element: &[u8]| element[offset..offset + LENGTH] == *bytes;
+            return data.chunks_exact(length).position(|it| has_bytes(it) && is_it(it));
         }
-        for (index, &own) in self.lengths(last).iter().rev().enumerate() {
-            if usize::from(own) == length && is_it(&data[start..start + length]) {
+        // Elements that begin too late for the bytes are followed by such alone.
+        let behind = data.get(offset..)?;
+        for (index, &length) in self.lengths(last).iter().rev().enumerate() {
+            let length = usize::from(length);
+            if behind.get(start..)?.first_chunk()? == bytes && is_it(&data[start..start + length]) {
                 return Some(index);
             }
-            start += usize::from(own);
+            start += length;
         }
-        (data.len() - start == length && is_it(&data[start..])).then_some(last)
+        is_it(&data[start..]).then_some(last)
     }
 
     /// Element `index` of a leaf.

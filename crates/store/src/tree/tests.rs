@@ -83,11 +83,14 @@ fn an_element_is_found_whether_all_have_one_length_or_not() {
         for wanted in all.clone().chain([&[0, 1][..], &[], &[9; 9]]) {
             let expected = all.clone().position(|element| element == wanted);
             assert_eq!(leaf.position(|element| element == wanted), expected);
-            let found = leaf.position_of_length(wanted.len(), |element| {
-                assert_eq!(element.len(), wanted.len());
-                element == wanted
-            });
-            assert_eq!(found, expected);
+            if let Some(end) = wanted.last_chunk::<2>() {
+                let place = (wanted.len() - 2, end);
+                assert_eq!(leaf.position_with(place, |element| element == wanted), expected);
+            }
+            if let Some(&end) = wanted.last_chunk::<4>() {
+                let place = (wanted.len() - 4, &end);
+                assert_eq!(leaf.position_with(place, |element| element == wanted), expected);
+            }
         }
     }
 }

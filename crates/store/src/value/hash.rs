@@ -15,9 +15,7 @@ use super::collection::{Collection, TreeEdit};
 use super::gathered::Gathered;
 use super::kind::Kind;
 use super::leaf_prefetch::LeafPrefetch;
-use super::named::{
-    self, Elements, Named, NamedEdit, Place, Repeated, have_same_ends, key_of_bytes, same,
-};
+use super::named::{self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, same};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
@@ -63,11 +61,20 @@ impl Named for Fields {
     /// A new field goes behind the last one of its leaf.
     #[inline]
     fn find(leaf: Node<'_>, field: &[u8]) -> Result<usize, usize> {
-        // The lengths that most fields have get loops of their own.
-        let found = match field.len() {
-            4..8 => leaf.position(|element| is_of(element, field, have_same_ends::<4>)),
-            8..=16 => leaf.position(|element| is_of(element, field, have_same_ends::<8>)),
-            _ => leaf.position(|element| is_of(element, field, same)),
+        let is_it = |element: &[u8]| is_of(element, field);
+        let length = field.len();
+        // The end of a name, where names differ most, has one place in the elements of names of its
+        // length, unless some have an expiry.
+        let found = if leaf.has(flags::EXPIRES) || length >= PACKED_LENGTH {
+            leaf.position(is_it)
+        } else if let Some(end) = field.last_chunk::<8>() {
+            leaf.position_with((1 + length - 8, end), is_it)
+        } else if let Some(end) = field.last_chunk::<4>() {
+            leaf.position_with((1 + length - 4, end), is_it)
+        } else if let Some(end) = field.last_chunk::<2>() {
+            leaf.position_with((1 + length - 2, end), is_it)
+        } else {
+            leaf.position(is_it)
         };
         found.ok_or(leaf.len())
     }
@@ -79,6 +86,9 @@ impl Named for Fields {
         }
     }
 }
+
+/// Length of the shortest name that has a longer prefix than one byte.
+const PACKED_LENGTH: usize = 0x40;
 
 /// Bytes of the longest varint and an expiry.
 type Prefix = SmallVec<[u8; 18]>;
@@ -182,11 +192,11 @@ fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
     leaf.elements().map(decode)
 }
 
-/// True if an element is of `field`; `same` compares names of its length.
+/// True if an element is of `field`.
 #[inline]
-fn is_of(element: &[u8], field: &[u8], same: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+fn is_of(element: &[u8], field: &[u8]) -> bool {
     let head = usize::from(element[0]);
-    if head >= 0x80 || field.len() >= 0x40 {
+    if head >= 0x80 || field.len() >= PACKED_LENGTH {
         return decode(element).field == field;
     }
     let at = 1 + 8 * (head & 1);

@@ -59,7 +59,7 @@ pub(super) fn key_of_bytes(seed: &Seed, name: &[u8]) -> u64 {
 
 /// Compares slices of equal length, `LENGTH` to twice that, from the end, where names differ most.
 #[inline]
-pub(super) fn have_same_ends<const LENGTH: usize>(left: &[u8], right: &[u8]) -> bool {
+fn have_same_ends<const LENGTH: usize>(left: &[u8], right: &[u8]) -> bool {
     left.last_chunk::<LENGTH>() == right.last_chunk()
         && left.first_chunk::<LENGTH>() == right.first_chunk()
 }

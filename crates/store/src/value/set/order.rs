@@ -8,7 +8,7 @@ use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::Order;
 use crate::tree::split::Bias;
-use crate::value::named::{Named, have_same_ends, same};
+use crate::value::named::{Named, same};
 
 /// Order of members: integers by value, then strings by hash.
 #[derive(Debug)]
@@ -115,14 +115,19 @@ fn find_string(leaf: Node<'_>, string: &[u8]) -> Result<usize, usize> {
     found.ok_or(leaf.len())
 }
 
-/// Index of a string in a leaf of strings alone. The lengths that most members have get loops of
-/// their own.
+/// Index of a string in a leaf of strings alone. Ends of strings, where they differ most, are
+/// compared first.
 #[inline]
 fn find_among_strings(leaf: Node<'_>, string: &[u8]) -> Option<usize> {
     let length = string.len();
-    match length {
-        4..8 => leaf.position_of_length(length, |own| have_same_ends::<4>(own, string)),
-        8..=16 => leaf.position_of_length(length, |own| have_same_ends::<8>(own, string)),
-        _ => leaf.position_of_length(length, |own| same(own, string)),
+    let is_it = |own: &[u8]| own.len() == length && same(own, string);
+    if let Some(end) = string.last_chunk::<8>() {
+        leaf.position_with((length - 8, end), is_it)
+    } else if let Some(end) = string.last_chunk::<4>() {
+        leaf.position_with((length - 4, end), is_it)
+    } else if let Some(end) = string.last_chunk::<2>() {
+        leaf.position_with((length - 2, end), is_it)
+    } else {
+        leaf.position(is_it)
     }
 }

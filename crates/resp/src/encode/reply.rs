@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::buffer::ReplyBuffer;
 use super::framed::append_framed;
 use super::header::ready_header;
-use crate::number::format_double;
+use crate::number::{format_double, printed_as_integer};
 
 /// Version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,10 +190,10 @@ impl ReplyBuffer {
 
     /// A floating-point number, in Redis's shortest form. RESP2: that form as a string.
     pub fn double(&mut self, value: f64) {
-        let text = format_double(value);
-        match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_str()),
-            Protocol::Resp3 => self.line(b',', text.as_str()),
+        match (self.protocol, printed_as_integer(value)) {
+            (Protocol::Resp2, Some(integer)) => self.bulk_integer(integer),
+            (Protocol::Resp2, None) => self.bulk(format_double(value).as_str()),
+            (Protocol::Resp3, _) => self.line(b',', format_double(value).as_str()),
         }
     }
 

@@ -107,13 +107,21 @@ fn write_double(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
     if value.is_infinite() {
         return out.write_str(if value > 0.0 { "inf" } else { "-inf" });
     }
-    if value == 0.0 {
-        return out.write_str(if value.is_sign_negative() { "-0" } else { "0" });
+    if let Some(integer) = printed_as_integer(value) {
+        return out.write_str(itoa::Buffer::new().format(integer));
     }
-    if value.fract() == 0.0 && value.abs() <= INTEGER_MAGNITUDE_MAX {
-        return out.write_str(itoa::Buffer::new().format(value as i64));
+    if value == 0.0 {
+        return out.write_str("-0");
     }
     write_short_digits(value, out)
+}
+
+/// The integer whose digits a value prints as, if it prints as one.
+#[inline]
+pub(crate) fn printed_as_integer(value: f64) -> Option<i64> {
+    let integer = value as i64;
+    let is_same = (integer as f64).to_bits() == value.to_bits();
+    (is_same && value.abs() <= INTEGER_MAGNITUDE_MAX).then_some(integer)
 }
 
 fn write_short_digits(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {

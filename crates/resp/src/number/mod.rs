@@ -9,6 +9,7 @@ mod grisu;
 mod integer;
 mod long_double;
 
+pub(crate) use double::printed_as_integer;
 pub use double::{
     FormattedDouble, format_double, format_double_17_digits, format_double_in_short_digits,
     parse_double,

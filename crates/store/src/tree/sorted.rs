@@ -4,12 +4,14 @@
 //! halves and may be split between any two elements. A tree whose bounds are plain numbers
 //! (`Key = u64`) may hold several elements of one number, but never parts them.
 
+use std::cmp::Ordering;
+
 use super::arena::Arena;
 use super::inner;
 use super::leaf::{self, LeafPlan, Parts};
 use super::node::{ByIndex, Link, Node, flags};
 use super::order::Order;
-use super::separator::{Place, Separator, StoredTie, stored_tie};
+use super::separator::{Place, Separator, StoredTie, compare, stored_tie};
 use super::split::{Bias, split};
 use super::update::{Pieces, TreePath, only_piece};
 
@@ -154,9 +156,11 @@ pub(crate) fn find_child<S: Sorted>(node: Node<'_>, place: Place<'_>) -> usize {
         return inner::find_key(node, place.key);
     }
     let children = node.children();
-    let first = 1 + children[1..].partition_point(|child| child.key < place.key);
-    let end = first + children[first..].partition_point(|child| child.key == place.key);
-    partition(first..end, |index| has_tie_within::<S>(node, index, place)) - 1
+    let is_within = |index: usize| match children[index].key.cmp(&place.key) {
+        Ordering::Equal => has_tie_within::<S>(node, index, place),
+        order => order.is_lt(),
+    };
+    partition(1..children.len(), is_within) - 1
 }
 
 /// True if a place is not below the bound of child `index`, which is not the first.
@@ -170,9 +174,10 @@ pub(super) fn is_bound_within<S: Sorted>(node: Node<'_>, index: usize, place: Pl
 }
 
 /// As [`is_bound_within`], of a bound with the number of the place, in a node with ties.
+#[inline]
 fn has_tie_within<S: Sorted>(node: Node<'_>, index: usize, place: Place<'_>) -> bool {
     match stored_tie(node, index) {
-        StoredTie::Bytes(tie) => tie <= place.tie,
+        StoredTie::Bytes(tie) => compare(tie, place.tie).is_le(),
         StoredTie::FirstBelow => first_below::<S>(node.children()[index].link()) <= place,
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! `TIDEMILL_TREE_STEPS` sets the number of steps of each model; `make soak` takes 10^6.
 
+use std::cmp::Ordering;
+
 use super::arena::Arena;
 use super::build::Builder;
 use super::check::check_tree;
@@ -14,7 +16,7 @@ use super::node::{Expiries, Link, NEVER, Stride, flags};
 use super::order::{Order, sums};
 use super::root::Root;
 use super::run::{RunElement, put_run, remove_run};
-use super::separator::{Place, Separator, TiedKey};
+use super::separator::{Place, Separator, TiedKey, compare};
 use super::sorted::{self, Sorted, check_sorted, locate};
 use crate::heap::Heap;
 
@@ -92,6 +94,23 @@ fn an_element_is_found_whether_all_have_one_length_or_not() {
                 assert_eq!(leaf.position_with(place, |element| element == wanted), expected);
             }
         }
+    }
+}
+
+#[test]
+fn bytes_are_ordered_as_slices_are() {
+    let mut random = Random(11);
+    let mut bytes = || -> Vec<u8> {
+        let (length, values) = (random.below(20), [0, 1, 0x7f, 0x80, 0xff]);
+        (0..length).map(|_| values[random.below(values.len())]).collect()
+    };
+    for _ in 0..100_000 {
+        let (left, mut right) = (bytes(), bytes());
+        if right.len() % 2 == 0 {
+            right = [&left[..left.len() / 2], &right].concat();
+        }
+        assert_eq!(compare(&left, &right), left.cmp(&right), "{left:?}, {right:?}");
+        assert_eq!(compare(&left, &left), Ordering::Equal);
     }
 }
 

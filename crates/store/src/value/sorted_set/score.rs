@@ -94,6 +94,20 @@ pub(super) fn stored_bytes(first: u8) -> usize {
 /// Score of an element and the member behind it.
 #[inline]
 pub(super) fn decode(element: &[u8]) -> (f64, &[u8]) {
+    if let Some(&head) = element.first_chunk()
+        && head[0] < SIGNED
+    {
+        // As many bits as the integer has bytes mark the form, of which the last is zero.
+        let bytes = 1 + head[0].leading_ones();
+        let integer = (u32::from_be_bytes(head) << bytes) >> (u32::BITS - 7 * bytes);
+        return (f64::from(integer), &element[bytes as usize..]);
+    }
+    decode_any(element)
+}
+
+/// As [`decode`], of a score of any form.
+#[inline(never)]
+fn decode_any(element: &[u8]) -> (f64, &[u8]) {
     let (stored, member) = element.split_at(stored_bytes(element[0]));
     let score = match *stored {
         [first @ 0..128] => f64::from(first),
@@ -155,6 +169,17 @@ mod tests {
             let (read, member) = decode(&element);
             assert_eq!(read.to_bits(), score.to_bits(), "{score}");
             assert_eq!(member, b"member");
+        }
+    }
+
+    #[test]
+    fn forms_with_marked_heads_are_read_as_all_others() {
+        for score in (0..1 << 29).step_by(9973).chain([127, 128, 16_383, 16_384, (1 << 28) - 1]) {
+            for member in ["", "a", "member"] {
+                let element = [&encode(f64::from(score))[..], member.as_bytes()].concat();
+                assert_eq!(decode(&element), (f64::from(score), member.as_bytes()));
+                assert_eq!(decode(&element), decode_any(&element));
+            }
         }
     }
 

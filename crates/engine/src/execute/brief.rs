@@ -131,13 +131,12 @@ impl<E: Enter> Executor<'_, '_, E> {
         let Some(StringValue::Plain(bytes)) = entry.string() else { return false };
         let is_expired = |at_ms| worker.expiry_clock(shared).has_passed(at_ms);
         if bytes.len() > COPIED_REPLY_BYTES_MAX
-            || entry.changes_in_place()
             || entry.expires_at_ms().is_some_and(is_expired)
             || !before.confirms_hit(word.load_after())
         {
             return false;
         }
-        // Bytes that never change may be read behind the moment that counts.
+        // A string in one piece never changes: it may be read behind the moment that counts.
         self.reply.bulk(bytes);
         worker.count_lookup(true);
         if !self.session.no_touch {

@@ -56,7 +56,7 @@ func ownerOf(t *testing.T, control, conn *wire.Conn) int {
 func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	control := server.Dial(t)
-	do(t, control, "SET", "bits", strings.Repeat("\x00", 1<<20)+"\x01")
+	do(t, control, "SET", "bits", strings.Repeat("\x00", 4<<20)+"\x01")
 	var hot []*wire.Conn
 	for range 5 {
 		hot = append(hot, onWorker(t, server, control, 0))
@@ -91,10 +91,11 @@ func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	}
 }
 
-// keepBusy sends batches of commands that cost the server more than the client, with a transaction
-// in the middle of each and checks every reply.
+// keepBusy sends batches of commands that cost the server far more than the client, so that the
+// server always has something to do even where others take the client's CPU, with a transaction in
+// the middle of each, and checks every reply.
 func keepBusy(t *testing.T, conn *wire.Conn, key string, stop *atomic.Bool) {
-	const increments, counts = 20, 20
+	const increments, counts = 20, 60
 	increment := wire.AppendCommand(nil, []byte("INCR"), []byte(key))
 	batch := bytes.Repeat(increment, increments)
 	batch = append(batch, bytes.Repeat([]byte("BITCOUNT bits\r\n"), counts)...)

@@ -9,7 +9,7 @@ use super::executor::{Executor, Step};
 use super::keyed;
 use crate::access::section::{Enter, OpenSection};
 use crate::acl::BriefReads;
-use crate::command::Flags;
+use crate::command::{CommandId, Flags};
 use crate::limits::COPIED_REPLY_BYTES_MAX;
 use crate::settings::Quiescent;
 use crate::worker::called::Course;
@@ -98,12 +98,24 @@ impl<E: Enter> Executor<'_, '_, E> {
             self.settle(id, result, before)
         };
         if !matches!(step, Step::Wait(_)) {
-            self.worker.run.note(id);
-            let (command, reply_bytes) =
-                (self.shared.commands.command(id), self.reply.len() - before);
-            self.note_sizes(command, view, request.end - request.start, reply_bytes);
+            self.note_brief(id, request, view, before);
         }
         step
+    }
+
+    /// Notes a brief request that ran, behind replies of `before` bytes.
+    #[inline(always)]
+    fn note_brief(
+        &mut self,
+        id: CommandId,
+        request: &Request,
+        view: &ArgumentView<'_>,
+        before: usize,
+    ) {
+        self.worker.run.note(id);
+        let command = self.shared.commands.command(id);
+        let reply_bytes = self.reply.len() - before;
+        self.note_sizes(command, view, request.end - request.start, reply_bytes);
     }
 
     /// Executes a `GET` as nearly all are: of no key, or of a short string that is one piece of
@@ -175,9 +187,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         let result = keyed::run_write(self, (command, handler), view, request.key);
         let step = self.settle(id, result, before);
         if !matches!(step, Step::Wait(_)) {
-            self.worker.run.note(id);
-            let reply_bytes = self.reply.len() - before;
-            self.note_sizes(command, view, request.end - request.start, reply_bytes);
+            self.note_brief(id, request, view, before);
         }
         let is_full = self.is_turn_used_up(false);
         if is_full {

@@ -147,7 +147,6 @@ impl<'k, S: Default> SlotLock<'k, S> {
     /// # Panics
     ///
     /// When the entry is not there any more: it must not be retired twice.
-    #[inline]
     fn database_of<'g>(
         &self,
         database: usize,

@@ -535,8 +535,8 @@ impl<'a> Node<'a> {
         (is_common && first > 0).then_some(first.into())
     }
 
-    /// As [`position`](Self::position), of elements with `bytes` at an offset: `is_it` is asked
-    /// only where these are, also behind the end of an element that is too short for them.
+    /// As [`position`](Self::position), where an element of which `is_it` holds has `bytes` at an
+    /// offset: nearly all others are passed over without asking.
     #[inline]
     pub(crate) fn position_with<const LENGTH: usize>(
         self,

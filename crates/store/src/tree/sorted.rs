@@ -4,8 +4,6 @@
 //! halves and may be split between any two elements. A tree whose bounds are plain numbers
 //! (`Key = u64`) may hold several elements of one number, but never parts them.
 
-use std::cmp::Ordering;
-
 use super::arena::Arena;
 use super::inner;
 use super::leaf::{self, LeafPlan, Parts};
@@ -155,12 +153,7 @@ pub(crate) fn find_child<S: Sorted>(node: Node<'_>, place: Place<'_>) -> usize {
     if !S::Key::TIED || !node.has(flags::TIES) {
         return inner::find_key(node, place.key);
     }
-    let children = node.children();
-    let is_within = |index: usize| match children[index].key.cmp(&place.key) {
-        Ordering::Equal => has_tie_within::<S>(node, index, place),
-        order => order.is_lt(),
-    };
-    partition(1..children.len(), is_within) - 1
+    partition(1..node.children().len(), |index| is_bound_within::<S>(node, index, place)) - 1
 }
 
 /// True if a place is not below the bound of child `index`, which is not the first.

@@ -15,7 +15,9 @@ use super::collection::{Collection, TreeEdit};
 use super::gathered::Gathered;
 use super::kind::Kind;
 use super::leaf_prefetch::LeafPrefetch;
-use super::named::{self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, same};
+use super::named::{
+    self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, position_by_end, same,
+};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
@@ -62,19 +64,11 @@ impl Named for Fields {
     #[inline]
     fn find(leaf: Node<'_>, field: &[u8]) -> Result<usize, usize> {
         let is_it = |element: &[u8]| is_of(element, field);
-        let length = field.len();
-        // The end of a name, where names differ most, has one place in the elements of names of its
-        // length, unless some have an expiry.
-        let found = if leaf.has(flags::EXPIRES) || length >= PACKED_LENGTH {
+        // Behind a prefix of one byte, unless the name is long or some have an expiry.
+        let found = if leaf.has(flags::EXPIRES) || field.len() >= PACKED_LENGTH {
             leaf.position(is_it)
-        } else if let Some(end) = field.last_chunk::<8>() {
-            leaf.position_with((1 + length - 8, end), is_it)
-        } else if let Some(end) = field.last_chunk::<4>() {
-            leaf.position_with((1 + length - 4, end), is_it)
-        } else if let Some(end) = field.last_chunk::<2>() {
-            leaf.position_with((1 + length - 2, end), is_it)
         } else {
-            leaf.position(is_it)
+            position_by_end(leaf, (1, field), is_it)
         };
         found.ok_or(leaf.len())
     }

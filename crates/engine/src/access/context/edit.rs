@@ -125,7 +125,6 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     }
 
     /// Puts a value under the key in the place of whatever is there.
-    #[inline]
     pub fn put(self, new: NewEntry<'_>, event: Event) {
         let entry = self.build(new);
         self.put_built(entry, event, true);
@@ -145,7 +144,6 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         lock.replace(database, key_hash.hash, found, entry, Disposal::RetireValue, heap);
     }
 
-    #[inline]
     fn build(&self, new: NewEntry<'_>) -> OwnedEntry {
         let value = match new.value {
             NewValue::String(bytes) if let Some(owner) = self.cx.args.owner_of(bytes) => {
@@ -173,7 +171,6 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
 
     /// Puts an entry in the place of whatever is there; tells of a new key if there was none and
     /// `tells_new`.
-    #[inline]
     fn put_built(self, entry: OwnedEntry, event: Event, tells_new: bool) {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;

@@ -41,7 +41,6 @@ pub(crate) fn text_encoding_of(key: &[u8], value_bytes: u64, had_expiry: bool) -
 }
 
 /// Sets a string as a whole: its value and expiry.
-#[inline]
 pub(crate) fn put_string(
     edit: Edit<'_, '_, '_>,
     key: &[u8],

@@ -8,7 +8,7 @@ use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::Order;
 use crate::tree::split::Bias;
-use crate::value::named::{Named, same};
+use crate::value::named::{Named, position_by_end, same};
 
 /// Order of members: integers by value, then strings by hash.
 #[derive(Debug)]
@@ -109,25 +109,10 @@ fn find_sorted(leaf: Node<'_>, value: i64) -> Result<usize, usize> {
 fn find_string(leaf: Node<'_>, string: &[u8]) -> Result<usize, usize> {
     let found = match (leaf.has(flags::UNSORTED), leaf.has(flags::STRINGS)) {
         (false, _) => None,
-        (true, true) => find_among_strings(leaf, string),
+        (true, true) => {
+            position_by_end(leaf, (0, string), |own| own.len() == string.len() && same(own, string))
+        }
         (true, false) => leaf.position(|element| is_of(element, string)),
     };
     found.ok_or(leaf.len())
-}
-
-/// Index of a string in a leaf of strings alone. Ends of strings, where they differ most, are
-/// compared first.
-#[inline]
-fn find_among_strings(leaf: Node<'_>, string: &[u8]) -> Option<usize> {
-    let length = string.len();
-    let is_it = |own: &[u8]| own.len() == length && same(own, string);
-    if let Some(end) = string.last_chunk::<8>() {
-        leaf.position_with((length - 8, end), is_it)
-    } else if let Some(end) = string.last_chunk::<4>() {
-        leaf.position_with((length - 4, end), is_it)
-    } else if let Some(end) = string.last_chunk::<2>() {
-        leaf.position_with((length - 2, end), is_it)
-    } else {
-        leaf.position(is_it)
-    }
 }

@@ -126,7 +126,9 @@ func TestConfigGet_AnswersTheSpellingOfTheClient(t *testing.T) {
 		{"CONFIG", "GET", "TIMEOUT", "timeo*"},
 		{"CONFIG", "GET", "timeo*", "TIMEOUT"}, {"CONFIG", "GET", "databases", "TIMEOUT", "a"},
 		{"CONFIG", "GET", "\\timeout"},
-		{"CONFIG", "GET", "Slave-Priority", "replica-priority"}, {"CONFIG", "GET", "timeout\x00"},
+		{"CONFIG", "GET", "Slave-Priority", "replica-priority"},
+		// A name with a NUL is not compared: Valkey finds "timeout\x00" or not by where its seed
+		// puts the name in a table (11 of 2,416 starts). A pattern ends at the NUL.
 		{"CONFIG", "GET", "timeo*\x00x"},
 		{"CONFIG", "SET", "Slave-Priority", "abc"}, {"CONFIG", "SET", "LOGLEVEL", "x"},
 		{"CONFIG", "SET", "timeout", "1", "TIMEOUT", "2"},

@@ -74,7 +74,7 @@ fn one(pattern: &[u8], p: usize, byte: u8, ignore_case: bool) -> Option<usize> {
 /// True if the class that begins at `p` holds `byte`; and where the class ends. An unclosed class
 /// ends with the pattern.
 fn class(pattern: &[u8], mut p: usize, byte: u8, ignore_case: bool) -> (bool, usize) {
-    let byte = fold(byte, ignore_case);
+    let folded = fold(byte, ignore_case);
     let is_negated = pattern.get(p) == Some(&b'^');
     p += usize::from(is_negated);
     let mut is_in = false;
@@ -83,16 +83,17 @@ fn class(pattern: &[u8], mut p: usize, byte: u8, ignore_case: bool) -> (bool, us
             None => return (is_in != is_negated, p),
             Some(b']') => return (is_in != is_negated, p + 1),
             Some(b'\\') if p + 1 < pattern.len() => {
+                // In its own case, as in Redis.
                 p += 1;
                 is_in |= pattern[p] == byte;
             }
             Some(&first) if pattern.get(p + 1) == Some(&b'-') && p + 2 < pattern.len() => {
                 let last = pattern[p + 2];
                 let (low, high) = (first.min(last), first.max(last));
-                is_in |= (fold(low, ignore_case)..=fold(high, ignore_case)).contains(&byte);
+                is_in |= (fold(low, ignore_case)..=fold(high, ignore_case)).contains(&folded);
                 p += 2;
             }
-            Some(&member) => is_in |= fold(member, ignore_case) == byte,
+            Some(&member) => is_in |= fold(member, ignore_case) == folded,
         }
         p += 1;
     }
@@ -132,6 +133,8 @@ mod tests {
         }
         assert!(matches(b"ABC", b"abc", true));
         assert!(matches(b"[A-C]x", b"bX", true));
+        assert!(matches(b"[\\A]x", b"Ax", true));
+        assert!(!matches(b"[\\A]x", b"ax", true));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::directive::{Change, Directive, Kind};
 use super::error::SetError;
-use super::pattern::matches_ignoring_case;
 use super::table::FAMILIES;
 use super::value::{self, Reason};
 use crate::error::until_nul;
+use crate::glob;
 
 /// A line `user <name> <rule> ...` or `rename-command <name> <new name>`, which is judged by those
 /// who know the commands.
@@ -95,7 +95,7 @@ impl Configuration {
                     directive.names().map(move |name| (name, self.shown(index)))
                 });
                 for (name, value) in
-                    names.filter(|(name, _)| matches_ignoring_case(visible, name.as_bytes()))
+                    names.filter(|(name, _)| glob::matches(visible, name.as_bytes(), true))
                 {
                     found.entry(name).or_insert((name, value));
                 }

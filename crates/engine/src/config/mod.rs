@@ -16,7 +16,6 @@ mod error;
 mod load;
 mod manual;
 mod nearest;
-mod pattern;
 mod rewrite;
 mod table;
 mod typed;
@@ -28,7 +27,6 @@ pub use error::{LoadError, SetError};
 pub use load::{CommandLine, Files, load};
 pub use manual::{directive_list, manual};
 pub use nearest::nearest;
-pub use pattern::matches_ignoring_case;
 pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, RENAME, is_secret};
 pub use typed::{
     AppendOnlyConfig, CertificateUser, ClientCertificates, OomScoreMode, OutputBufferLimit,

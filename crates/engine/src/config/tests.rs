@@ -6,8 +6,9 @@ use std::io;
 use super::configuration::directives;
 use super::{
     CommandLine, Configuration, Directive, FAMILIES, Files, LoadError, OomScoreMode, Status, load,
-    manual, matches_ignoring_case,
+    manual,
 };
+use crate::glob;
 
 /// Files in a map; standard input is the file `-`.
 #[derive(Default)]
@@ -20,7 +21,7 @@ impl Files for MapFiles {
     }
 
     fn matching(&self, pattern: &str) -> Vec<String> {
-        let is_match = |path: &&&str| matches_ignoring_case(pattern.as_bytes(), path.as_bytes());
+        let is_match = |path: &&&str| glob::matches(pattern.as_bytes(), path.as_bytes(), false);
         self.0.keys().filter(is_match).map(|path| (*path).to_owned()).collect()
     }
 
@@ -621,31 +622,6 @@ fn directives_of_ours_that_stay_accept_the_value_that_they_have() {
         assert!(error.ends_with(" - can't set immutable config"), "{error}");
     }
     assert!(set(&loaded, &[("daemonize", "no")]).is_err(), "as in Valkey");
-}
-
-#[test]
-fn patterns_match_as_in_redis() {
-    for (pattern, text, is_match) in [
-        ("*", "", true),
-        ("a*b*c", "aXbYbZc", true),
-        ("a*b", "ab c", false),
-        ("h[a-c]?", "hB1", true),
-        ("h[^a]", "ha", false),
-        ("h[\\]]", "h]", true),
-        ("h[a", "ha", true),
-        ("\\*", "*", true),
-        ("\\*", "x", false),
-        ("a**", "a", true),
-        ("", "a", false),
-    ] {
-        assert_eq!(
-            matches_ignoring_case(pattern.as_bytes(), text.as_bytes()),
-            is_match,
-            "{pattern} {text}"
-        );
-    }
-    let many = [b'a'; 4000];
-    assert!(!matches_ignoring_case(b"*a*a*a*a*a*a*a*a*b", &many));
 }
 
 /// A node of a collection has a length of 32 bits: no limit may let an element come near it.

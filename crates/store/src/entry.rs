@@ -22,16 +22,17 @@
 #![allow(unsafe_code)]
 
 mod free;
+mod shared;
 
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use triomphe::ThinArc;
-
 use self::free::{free_entry, free_shared};
 pub(crate) use self::free::{free_left, free_whole, release_copy, retire};
+pub use self::shared::SharedString;
+use self::shared::{shared_bytes, shared_from_raw, shared_slice};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX, PREFETCHED_TREE_BYTES_MIN};
@@ -40,9 +41,6 @@ use crate::size_class::size_class;
 use crate::tree::Root;
 use crate::value::text::Text;
 use crate::value::{Collection, Encoding, Kind};
-
-/// String too long for its entry, shared by reference count; immutable.
-pub type SharedString = ThinArc<(), u8>;
 
 /// Storage of the value, in the high half of the kind byte.
 const INLINE: u8 = 0;
@@ -468,10 +466,21 @@ impl<'g> EntryRef<'g> {
         unsafe { NonNull::new_unchecked(pointer.map_addr(address)) }
     }
 
+    /// True if only the header is before the key, and the value is behind it.
+    #[inline]
+    fn is_simple(self) -> bool {
+        self.storage() == INLINE && self.header().flags & (HAS_EXPIRY | LONG_KEY) == 0
+    }
+
     /// The key.
     #[must_use]
     #[inline]
     pub fn key(self) -> &'g [u8] {
+        if self.is_simple() {
+            let length = (self.header().lengths >> VALUE_LENGTH_BITS) as usize;
+            // SAFETY: without other fixed fields, `build` wrote the key behind the header.
+            return unsafe { self.bytes_at(HEADER_BYTES, length) };
+        }
         // SAFETY: `build` wrote the key behind the fixed fields.
         unsafe { self.bytes_at(self.fixed_bytes(), self.key_length()) }
     }
@@ -518,6 +527,19 @@ impl<'g> EntryRef<'g> {
             Value::String(bytes) => StringValue::Plain(bytes),
             // SAFETY: a tree of kind String is a text's; it lives as long as the entry.
             Value::Tree(root) => StringValue::Chunks(unsafe { Text::from_root(root, section()) }),
+        })
+    }
+
+    /// A string that is inside of its entry and never expires, as most short ones. None says
+    /// nothing: [`EntryRef::string`] finds every string.
+    #[must_use]
+    #[inline]
+    pub fn simple_string(self) -> Option<&'g [u8]> {
+        let is_string = self.header().kind & 0xf == Kind::String as u8;
+        (is_string && self.is_simple()).then(|| {
+            let key_length = (self.header().lengths >> VALUE_LENGTH_BITS) as usize;
+            // SAFETY: `build` wrote the value behind the key, which is behind the header.
+            unsafe { self.bytes_at(HEADER_BYTES + key_length, self.inline_length()) }
         })
     }
 
@@ -761,32 +783,6 @@ fn layout(flags: u8, storage: u8, key_bytes: usize, inline_bytes: usize) -> Layo
     Layout::from_size_align(size, 8).expect("a key is far shorter than the address space")
 }
 
-/// Bytes of a shared string of `length` bytes, as they are counted: reference count, length,
-/// content.
-fn shared_bytes(length: usize) -> usize {
-    size_class(2 * size_of::<usize>() + length)
-}
-
-/// # Safety
-///
-/// `raw` must come from `SharedString::into_raw`, and the caller must not end up owning more counts
-/// than there are.
-unsafe fn shared_from_raw(raw: NonNull<u8>) -> SharedString {
-    // SAFETY: the caller's promise.
-    unsafe { SharedString::from_raw(raw.as_ptr().cast_const().cast()) }
-}
-
-/// # Safety
-///
-/// `raw` must come from `SharedString::into_raw`, and some count must be held for all of `'g`.
-unsafe fn shared_slice<'g>(raw: NonNull<u8>) -> &'g [u8] {
-    // SAFETY: the caller's promise; the count is not dropped here.
-    let held = std::mem::ManuallyDrop::new(unsafe { shared_from_raw(raw) });
-    let bytes = NonNull::from(&held.slice);
-    // SAFETY: the string is immutable and lives for `'g` by the caller's promise.
-    unsafe { bytes.as_ref() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -823,6 +819,38 @@ mod tests {
                 entry.discard(&heap);
                 drop(built);
                 assert_eq!(heap.live_bytes(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn simple_strings_are_those_that_the_header_alone_tells() {
+        let heap = Heap::new();
+        for key_length in [0, 15, PACKED_KEY_BYTES_MAX, PACKED_KEY_BYTES_MAX + 1] {
+            for value_length in [0, 1, INLINE_VALUE_BYTES_MAX, INLINE_VALUE_BYTES_MAX + 1] {
+                for expires_at_ms in [None, Some(7)] {
+                    let (key, value) = (vec![0xa5; key_length], vec![0x5a; value_length]);
+                    let spec = EntrySpec {
+                        key: &key,
+                        kind: Kind::String,
+                        encoding: Encoding::Raw,
+                        expires_at_ms,
+                        recency: 1,
+                        value: NewValue::String(&value),
+                    };
+                    let entry = OwnedEntry::new(spec, &heap);
+                    let found = entry.as_ref();
+                    assert!(found.key() == key, "a key of {key_length} bytes");
+                    let Some(StringValue::Plain(bytes)) = found.string() else {
+                        panic!("a string")
+                    };
+                    assert!(bytes == value, "{value_length} bytes");
+                    let is_simple = key_length <= PACKED_KEY_BYTES_MAX
+                        && value_length <= INLINE_VALUE_BYTES_MAX
+                        && expires_at_ms.is_none();
+                    assert!(found.simple_string() == is_simple.then_some(&value[..]));
+                    entry.discard(&heap);
+                }
             }
         }
     }

@@ -36,10 +36,10 @@ use crate::heap::Heap;
 use crate::key::{KeyBytes, KeyHash, LANES};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes;
-use crate::limits::{DATABASES_MAX, SLOT_COUNT};
+use crate::limits::DATABASES_MAX;
 use crate::member::{Member, Section};
 use crate::prefetch::prefetch;
-use crate::slot::SlotNumber;
+use crate::slot::{PerSlot, SlotNumber};
 use crate::table::TableShape;
 use crate::word::SlotWord;
 
@@ -89,7 +89,7 @@ impl<S> Drop for Slot<S> {
 
 /// All databases.
 pub struct Keyspace<S> {
-    slots: Box<[Slot<S>]>,
+    slots: PerSlot<Slot<S>>,
     databases: Box<[AtomicPtr<Database>]>,
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
@@ -124,7 +124,7 @@ impl<S: Default> Keyspace<S> {
         assert!(database_count <= DATABASES_MAX, "too many databases");
         let cuts: Arc<Cuts> = Arc::default();
         Keyspace {
-            slots: (0..SLOT_COUNT).map(|_| Slot::default()).collect(),
+            slots: PerSlot::default(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
             seed,
@@ -239,7 +239,7 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     #[inline]
     pub fn word(&self, slot: SlotNumber) -> &SlotWord {
-        &self.slots[slot.index()].word
+        &self.slots[slot].word
     }
 
     #[inline]
@@ -288,7 +288,7 @@ impl<S: Default> Keyspace<S> {
     /// Prefetches the word of a slot.
     #[inline]
     pub fn prefetch_word(&self, slot: SlotNumber) {
-        prefetch(ptr::from_ref(&self.slots[slot.index()]).cast());
+        prefetch(ptr::from_ref(&self.slots[slot]).cast());
     }
 
     /// Prefetches the root of a slot's table. To be called for each of many keys before
@@ -296,7 +296,7 @@ impl<S: Default> Keyspace<S> {
     #[inline]
     pub fn prefetch_table(&self, database: usize, slot: SlotNumber, section: Section<'_>) {
         if let Some(database) = self.database(database, section) {
-            prefetch(ptr::from_ref(&database.tables[slot.index()]).cast());
+            prefetch(ptr::from_ref(&database.tables[slot]).cast());
         }
     }
 
@@ -310,7 +310,7 @@ impl<S: Default> Keyspace<S> {
     ) {
         let Some(database) = self.database(database, section) else { return };
         for key in keys {
-            database.tables[key.slot.index()].prefetch_bucket(key.hash, section);
+            database.tables[key.slot].prefetch_bucket(key.hash, section);
         }
     }
 
@@ -326,7 +326,7 @@ impl<S: Default> Keyspace<S> {
     ) {
         let Some(database) = self.database(database, section) else { return };
         for key in keys {
-            let table = &database.tables[key.slot.index()];
+            let table = &database.tables[key.slot];
             key.likely_place = table.prefetch_entries(key.hash, section);
         }
     }
@@ -341,7 +341,7 @@ impl<S: Default> Keyspace<S> {
         key: KeyHash,
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
-        self.database(database, section)?.tables[key.slot.index()].likely_entry(key, section)
+        self.database(database, section)?.tables[key.slot].likely_entry(key, section)
     }
 
     /// Finds a key without a lock. The slot's word decides whether the answer counts (see
@@ -356,7 +356,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
         let database = self.database(database, section)?;
-        database.tables[key_hash.slot.index()].entry(key_hash, key, section)
+        database.tables[key_hash.slot].entry(key_hash, key, section)
     }
 
     /// Takes the lock of a slot if it is free. Never waits.
@@ -391,7 +391,7 @@ impl<S: Default> Keyspace<S> {
     pub fn slot_key_count(&self, database: usize, slot: SlotNumber, section: Section<'_>) -> u32 {
         // Relaxed: a statistic for a thread that does not own the slot's lock.
         self.database(database, section)
-            .map_or(0, |database| database.key_counts[slot.index()].load(Ordering::Relaxed))
+            .map_or(0, |database| database.key_counts[slot].load(Ordering::Relaxed))
     }
 
     /// Counts of the parts of a slot's table. Takes time proportional to its size.
@@ -403,7 +403,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'_>,
     ) -> TableShape {
         self.database(database, section)
-            .map_or_else(TableShape::default, |found| found.tables[slot.index()].shape(section))
+            .map_or_else(TableShape::default, |found| found.tables[slot].shape(section))
     }
 
     /// First slot from `from` on that has keys in a database; by the bitmap, 64 slots at a step.
@@ -444,7 +444,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
         visit: &mut dyn FnMut(EntryRef<'g>),
     ) -> Option<u64> {
-        let table = &self.database(database, section)?.tables[slot.index()];
+        let table = &self.database(database, section)?.tables[slot];
         table.visit_bucket(from, granularity, &self.seed, section, visit)
     }
 
@@ -456,7 +456,7 @@ impl<S: Default> Keyspace<S> {
         slot: SlotNumber,
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
-        let table = self.database(database, section).map(|found| &found.tables[slot.index()]);
+        let table = self.database(database, section).map(|found| &found.tables[slot]);
         table.into_iter().flat_map(move |table| table.entries(section))
     }
 
@@ -467,7 +467,7 @@ impl<S: Default> Keyspace<S> {
         slot: SlotNumber,
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
-        let table = self.database(database, section).map(|found| &found.tables[slot.index()]);
+        let table = self.database(database, section).map(|found| &found.tables[slot]);
         table.into_iter().flat_map(move |table| table.expiring_entries(section))
     }
 
@@ -476,7 +476,7 @@ impl<S: Default> Keyspace<S> {
     pub fn has_expiring(&self, database: usize, slot: SlotNumber, section: Section<'_>) -> bool {
         // Relaxed: a statistic.
         self.database(database, section)
-            .is_some_and(|found| found.expiring_counts[slot.index()].load(Ordering::Relaxed) != 0)
+            .is_some_and(|found| found.expiring_counts[slot].load(Ordering::Relaxed) != 0)
     }
 
     /// Exchanges two databases (`SWAPDB`).
@@ -616,7 +616,7 @@ impl<S: Default> Keyspace<S> {
         let mut locked = Vec::new();
         for slot in SlotNumber::all() {
             // Relaxed: state made before the gate closed is seen, and none is made now.
-            if self.slots[slot.index()].side.load(Ordering::Relaxed).is_null() {
+            if self.slots[slot].side.load(Ordering::Relaxed).is_null() {
                 continue;
             }
             match self.try_lock(slot) {

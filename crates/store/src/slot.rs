@@ -3,6 +3,8 @@
 //! A slot is the unit of locking. Keys that share a `{tag}` share a slot, so that commands over
 //! several keys of one tag need one lock.
 
+use std::ops::{Deref, DerefMut, Index};
+
 use crc::{CRC_16_XMODEM, Crc, Table};
 
 use crate::limits::SLOT_COUNT;
@@ -43,6 +45,44 @@ impl SlotNumber {
     /// All slots in ascending order.
     pub fn all() -> impl DoubleEndedIterator<Item = SlotNumber> + ExactSizeIterator {
         (0..SLOT_COUNT as u16).map(SlotNumber)
+    }
+}
+
+/// One value for each slot, looked up by number without a check of bounds.
+#[derive(Debug)]
+pub(crate) struct PerSlot<T>(Box<[T; SLOT_COUNT]>);
+
+impl<T: Default> Default for PerSlot<T> {
+    fn default() -> PerSlot<T> {
+        let values: Box<[T]> = (0..SLOT_COUNT).map(|_| T::default()).collect();
+        let Ok(values) = values.try_into() else {
+            unreachable!("their number is that of the slots")
+        };
+        PerSlot(values)
+    }
+}
+
+impl<T> Deref for PerSlot<T> {
+    type Target = [T; SLOT_COUNT];
+
+    fn deref(&self) -> &[T; SLOT_COUNT] {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for PerSlot<T> {
+    fn deref_mut(&mut self) -> &mut [T; SLOT_COUNT] {
+        &mut self.0
+    }
+}
+
+impl<T> Index<SlotNumber> for PerSlot<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, slot: SlotNumber) -> &T {
+        // The mask changes no number; with it the compiler knows that there is a value.
+        &self.0[slot.index() & (SLOT_COUNT - 1)]
     }
 }
 

@@ -113,9 +113,8 @@ impl<E: Enter> Executor<'_, '_, E> {
         before: usize,
     ) {
         self.worker.run.note(id);
-        let command = self.shared.commands.command(id);
         let reply_bytes = self.reply.len() - before;
-        self.note_sizes(command, view, request.end - request.start, reply_bytes);
+        self.note_sizes(id, view, request.end - request.start, reply_bytes);
     }
 
     /// Executes a `GET` as nearly all are: of no key, or of a short string that is one piece of
@@ -140,12 +139,21 @@ impl<E: Enter> Executor<'_, '_, E> {
             }
             return counts;
         };
-        let Some(StringValue::Plain(bytes)) = entry.string() else { return false };
-        let is_expired = |at_ms| worker.expiry_clock(shared).has_passed(at_ms);
-        if bytes.len() > COPIED_REPLY_BYTES_MAX
-            || entry.expires_at_ms().is_some_and(is_expired)
-            || !before.confirms_hit(word.load_after())
-        {
+        let bytes = if let Some(bytes) = entry.simple_string() {
+            bytes
+        } else {
+            let is_expired = |at_ms| worker.expiry_clock(shared).has_passed(at_ms);
+            match entry.string() {
+                Some(StringValue::Plain(bytes))
+                    if bytes.len() <= COPIED_REPLY_BYTES_MAX
+                        && !entry.expires_at_ms().is_some_and(is_expired) =>
+                {
+                    bytes
+                }
+                _ => return false,
+            }
+        };
+        if !before.confirms_hit(word.load_after()) {
             return false;
         }
         // A string in one piece never changes: it may be read behind the moment that counts.

@@ -136,17 +136,18 @@ impl<E> Executor<'_, '_, E> {
     #[inline]
     pub(crate) fn note_sizes(
         &self,
-        command: &'static Command,
+        id: CommandId,
         args: &ArgumentView<'_>,
         request_bytes: usize,
         reply_bytes: usize,
     ) {
         let logs = &self.worker.settings.command_logs;
+        let command = || self.shared.commands.command(id);
         if request_bytes as u64 >= logs[LogKind::LargeRequest as usize].value_min {
-            self.log(LogKind::LargeRequest, request_bytes as u64, command, args);
+            self.log(LogKind::LargeRequest, request_bytes as u64, command(), args);
         }
         if reply_bytes as u64 >= logs[LogKind::LargeReply as usize].value_min {
-            self.log_large_reply(reply_bytes as u64, command, args);
+            self.log_large_reply(reply_bytes as u64, command(), args);
         }
     }
 
@@ -156,12 +157,6 @@ impl<E> Executor<'_, '_, E> {
         if !self.reply.has_failed() {
             self.log(LogKind::LargeReply, bytes, command, args);
         }
-    }
-
-    /// The command of the present request, if it ran.
-    pub(crate) fn command_that_ran(&self) -> Option<&'static Command> {
-        let (id, _) = self.worker.run.ran.last()?;
-        Some(self.shared.commands.command(*id))
     }
 
     /// Notes all about one command of a transaction.
@@ -196,7 +191,7 @@ impl<E> Executor<'_, '_, E> {
         if elapsed_ns >= settings.latency_ns_min {
             self.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
         }
-        self.note_sizes(command, args, request_bytes(args), reply_bytes);
+        self.note_sizes(id, args, request_bytes(args), reply_bytes);
         if self.shared.hot_keys.is_on() {
             let bytes = request_bytes(args) + reply_bytes;
             note_hot((self.shared, self.worker), command, args, (elapsed_ns, bytes));

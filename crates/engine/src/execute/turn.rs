@@ -459,14 +459,13 @@ impl<E: Enter> Executor<'_, '_, E> {
         view: &ArgumentView<'_>,
     ) -> Step {
         self.worker.run.request = index;
-        let ran = self.worker.run.count();
+        let ran = self.worker.run.ran.len();
         let step = self.execute(request, view);
-        if self.worker.run.count() > ran
-            && let Some(command) = self.command_that_ran()
-        {
+        // With a command of commands it is another than the request's.
+        if let Some(&(id, _)) = self.worker.run.ran.get(ran..).and_then(<[_]>::last) {
             // A reply that `CLIENT REPLY` took back counts as nothing.
             let reply_bytes = self.reply.len().saturating_sub(before);
-            self.note_sizes(command, view, request.end - request.start, reply_bytes);
+            self.note_sizes(id, view, request.end - request.start, reply_bytes);
         }
         step
     }

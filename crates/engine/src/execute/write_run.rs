@@ -184,12 +184,12 @@ impl<E: Enter> Executor<'_, '_, E> {
         let mut reply_start = before;
         for (index, (call, done)) in (first..).zip(calls.iter().zip(done)) {
             let request = &batch.requests[index];
+            let reply_bytes = done.reply_end - reply_start;
             if let Some(id) = request.id {
                 self.worker.run.request = index;
                 self.worker.run.note(id);
+                self.note_sizes(id, &call.args, request.end - request.start, reply_bytes);
             }
-            let reply_bytes = done.reply_end - reply_start;
-            self.note_sizes(call.command, &call.args, request.end - request.start, reply_bytes);
             reply_start = done.reply_end;
         }
     }

@@ -68,11 +68,6 @@ impl Run {
     pub(crate) fn note(&mut self, id: CommandId) {
         self.ran.push((id, self.request));
     }
-
-    #[inline]
-    pub(crate) fn count(&self) -> usize {
-        self.ran.len()
-    }
 }
 
 /// Times of brief commands within scripts: one of several is timed and counts for the others.

@@ -24,9 +24,44 @@ pub(super) fn append_framed(run: &mut Run, header: [u8; 8], header_bytes: usize,
     let (target, rest) = spare[header_bytes..].split_at_mut(payload.len());
     // SAFETY: initialized bytes are valid as bytes that need not be.
     let payload_bytes = unsafe { &*(std::ptr::from_ref(payload) as *const [MaybeUninit<u8>]) };
-    target.copy_from_slice(payload_bytes);
+    copy(target, payload_bytes);
     rest[..2].copy_from_slice(&b"\r\n".map(MaybeUninit::new));
     let end = out.len() + header_bytes + payload.len() + 2;
     // SAFETY: all bytes up to `end` were just written, into capacity that was there.
     unsafe { out.set_len(end) };
+}
+
+/// Copies bytes of one length, up to 64 without a call: their first and their last ones, which
+/// overlap.
+#[inline]
+fn copy<T: Copy>(target: &mut [T], source: &[T]) {
+    fn copy_ends<const LENGTH: usize, T: Copy>(target: &mut [T], source: &[T]) -> Option<()> {
+        *target.first_chunk_mut::<LENGTH>()? = *source.first_chunk()?;
+        *target.last_chunk_mut::<LENGTH>()? = *source.last_chunk()?;
+        Some(())
+    }
+    let copied = match source.len() {
+        8..=16 => copy_ends::<8, T>(target, source),
+        17..=32 => copy_ends::<16, T>(target, source),
+        33..=64 => copy_ends::<32, T>(target, source),
+        _ => None,
+    };
+    if copied.is_none() {
+        target.copy_from_slice(source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::copy;
+
+    #[test]
+    fn bytes_of_each_length_are_copied() {
+        for length in 0..=130 {
+            let source: Vec<u8> = (1..=length).collect();
+            let mut target = vec![0; length.into()];
+            copy(&mut target, &source);
+            assert_eq!(target, source);
+        }
+    }
 }

@@ -4,9 +4,9 @@
 /// no division for them.
 const READY_COUNT: usize = 128;
 
-/// A type byte, up to three digits, CR LF; the last byte is the length.
-const READY: [[u8; 8]; READY_COUNT] = {
-    let mut headers = [[0u8; 8]; READY_COUNT];
+/// As bytes in order: room for the kind, up to three digits, CR LF; the last byte is the length.
+const READY: [u64; READY_COUNT] = {
+    let mut headers = [0; READY_COUNT];
     let mut value = 0;
     while value < READY_COUNT {
         headers[value] = ready(value);
@@ -15,7 +15,7 @@ const READY: [[u8; 8]; READY_COUNT] = {
     headers
 };
 
-const fn ready(value: usize) -> [u8; 8] {
+const fn ready(value: usize) -> u64 {
     let mut header = [0u8; 8];
     let digit_count = if value < 10 {
         1
@@ -34,16 +34,14 @@ const fn ready(value: usize) -> [u8; 8] {
     header[digit_count + 1] = b'\r';
     header[digit_count + 2] = b'\n';
     header[7] = digit_count as u8 + 3;
-    header
+    u64::from_le_bytes(header)
 }
 
 /// Header of a small length, and the number of its bytes.
 #[inline]
 pub(super) fn ready_header(kind: u8, value: usize) -> Option<([u8; 8], usize)> {
-    let mut header = *READY.get(value)?;
-    let header_bytes = usize::from(header[7]);
-    header[0] = kind;
-    Some((header, header_bytes))
+    let header = *READY.get(value)?;
+    Some(((header | u64::from(kind)).to_le_bytes(), (header >> 56) as usize))
 }
 
 /// Appends `<kind><value>\r\n`.

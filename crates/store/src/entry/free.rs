@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 
 use tidemill_rcu::Garbage;
 
-use super::{Disposal, EntryRef, SHARED, Value, layout, shared_bytes, shared_from_raw};
+use super::shared::{shared_bytes, shared_from_raw};
+use super::{Disposal, EntryRef, SHARED, Value, layout};
 use crate::heap::Heap;
 
 /// # Safety

@@ -226,7 +226,7 @@ impl Cut {
         self.claimed_from = content.database.number;
         // SAFETY: the cut holds the database, so it is not freed before the cut ends.
         let database = unsafe { content.pointer.as_ref() };
-        let table = &database.tables[place.slot.index()];
+        let table = &database.tables[place.slot];
         let (epoch, claimed) = (self.epoch, &mut self.claimed);
         let mut hash = place.hash;
         loop {

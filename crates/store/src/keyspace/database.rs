@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::entry::Marks;
 use crate::limits::{SLOT_COUNT, UNCOUNTED_DATABASES};
-use crate::slot::SlotNumber;
+use crate::slot::{PerSlot, SlotNumber};
 use crate::table::Table;
 
 /// One database: a table per slot.
 pub(crate) struct Database {
-    pub(crate) tables: Box<[Table]>,
+    pub(crate) tables: PerSlot<Table>,
     pub(crate) nonempty: Box<[AtomicU64]>,
-    pub(crate) key_counts: Box<[AtomicU32]>,
-    pub(crate) expiring_counts: Box<[AtomicU32]>,
+    pub(crate) key_counts: PerSlot<AtomicU32>,
+    pub(crate) expiring_counts: PerSlot<AtomicU32>,
     /// Live bytes of entries, values and tables, by slot.
-    live_bytes: Box<[AtomicU64]>,
+    live_bytes: PerSlot<AtomicU64>,
     /// Bytes of its own arrays that count as live: none of the first databases, as those of the
     /// keyspace's slots do not. What a limit leaves is room for data.
     own_bytes: usize,
@@ -35,15 +35,12 @@ const ARRAYS_BYTES: usize = {
 impl Database {
     /// Empty database that is made at an index.
     pub(crate) fn new(index: usize) -> Database {
-        fn filled<T: Default>(count: usize) -> Box<[T]> {
-            (0..count).map(|_| T::default()).collect()
-        }
         Database {
-            tables: filled(SLOT_COUNT),
-            nonempty: filled(SLOT_COUNT / 64),
-            key_counts: filled(SLOT_COUNT),
-            expiring_counts: filled(SLOT_COUNT),
-            live_bytes: filled(SLOT_COUNT),
+            tables: PerSlot::default(),
+            nonempty: (0..SLOT_COUNT / 64).map(|_| AtomicU64::new(0)).collect(),
+            key_counts: PerSlot::default(),
+            expiring_counts: PerSlot::default(),
+            live_bytes: PerSlot::default(),
             own_bytes: if index < UNCOUNTED_DATABASES { 0 } else { ARRAYS_BYTES },
             volatile_count: AtomicU64::new(0),
             cut_number: AtomicU32::new(0),
@@ -86,7 +83,7 @@ impl Database {
     /// lock.
     #[inline]
     pub(crate) fn count_bytes(&self, slot: SlotNumber, bytes: i64) {
-        let live = &self.live_bytes[slot.index()];
+        let live = &self.live_bytes[slot];
         // Relaxed, both: written by the lock's owner only; for others a statistic.
         let sum = live.load(Ordering::Relaxed).wrapping_add_signed(bytes);
         live.store(sum, Ordering::Relaxed);
@@ -102,16 +99,15 @@ impl Database {
     /// Counts keys added to or removed from `slot`, and the change of their marks. Called by the
     /// owner of the slot's lock.
     pub(crate) fn count(&self, slot: SlotNumber, keys: i32, old: Marks, new: Marks) {
-        let index = slot.index();
         let step = |was: bool, is: bool| i32::from(is) - i32::from(was);
         // Relaxed, all three: written by the lock's owner only; for others a statistic.
-        let before = self.key_counts[index].load(Ordering::Relaxed);
+        let before = self.key_counts[slot].load(Ordering::Relaxed);
         let after = before.wrapping_add_signed(keys);
-        self.key_counts[index].store(after, Ordering::Relaxed);
+        self.key_counts[slot].store(after, Ordering::Relaxed);
         let expiring = step(old.expires, new.expires);
         if expiring != 0 {
-            let sum = self.expiring_counts[index].load(Ordering::Relaxed);
-            self.expiring_counts[index].store(sum.wrapping_add_signed(expiring), Ordering::Relaxed);
+            let sum = self.expiring_counts[slot].load(Ordering::Relaxed);
+            self.expiring_counts[slot].store(sum.wrapping_add_signed(expiring), Ordering::Relaxed);
         }
         let volatile = i64::from(step(old.has_volatile_items, new.has_volatile_items));
         if volatile != 0 {
@@ -119,7 +115,7 @@ impl Database {
             self.volatile_count.fetch_add(volatile.cast_unsigned(), Ordering::Relaxed);
         }
         if (before == 0) != (after == 0) {
-            let bit = 1 << (index % 64);
+            let (index, bit) = (slot.index(), 1 << (slot.index() % 64));
             // Relaxed: a hint for walks; 64 slots share the word, hence the read-modify-write.
             if after == 0 {
                 self.nonempty[index / 64].fetch_and(!bit, Ordering::Relaxed);

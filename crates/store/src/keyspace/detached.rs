@@ -113,7 +113,7 @@ impl Drop for Unreachable {
         let mut database = unsafe { Box::from_raw(self.content.as_ptr()) };
         let counted = database.total_bytes();
         let mut bytes = database.own_bytes();
-        for table in &mut database.tables {
+        for table in database.tables.iter_mut() {
             // SAFETY: as above.
             bytes += unsafe { table.free() };
         }

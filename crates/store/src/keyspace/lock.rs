@@ -101,7 +101,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
 
     /// The engine's state under this lock, made at the first call.
     pub fn side(&mut self) -> &mut S {
-        let place = &self.keyspace.slots[self.slot.index()].side;
+        let place = &self.keyspace.slots[self.slot].side;
         // Relaxed, both: the lock orders it; other threads only test it for null.
         let mut side = place.load(Ordering::Relaxed);
         if side.is_null() {
@@ -115,7 +115,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
     /// The engine's state under this lock, if it was ever made.
     pub fn side_if_any(&mut self) -> Option<&mut S> {
         // Relaxed: as in `side`.
-        let side = self.keyspace.slots[self.slot.index()].side.load(Ordering::Relaxed);
+        let side = self.keyspace.slots[self.slot].side.load(Ordering::Relaxed);
         // SAFETY: the lock is held and `&mut self` makes this the only reference.
         unsafe { side.as_mut() }
     }
@@ -137,7 +137,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         'k: 'g,
     {
         debug_assert_eq!(key_hash.slot, self.slot);
-        let table = &self.keyspace.database(database, section)?.tables[self.slot.index()];
+        let table = &self.keyspace.database(database, section)?.tables[self.slot];
         let (entry, position) = table.find(key_hash, key, section)?;
         Some(Found { entry, position })
     }
@@ -159,7 +159,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
     {
         let database = self.keyspace.database(database, section);
         let holds = |database: &&Database| {
-            database.tables[self.slot.index()].holds(found.position, hash, found.entry, section)
+            database.tables[self.slot].holds(found.position, hash, found.entry, section)
         };
         database.filter(holds).expect("what was found is used before the next change of the slot")
     }
@@ -213,7 +213,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         self.stamp(&entry);
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
-        let table = &database.tables[self.slot.index()];
+        let table = &database.tables[self.slot];
         let live_bytes = heap.live_bytes();
         let position = table.vacancy(hash, &self.keyspace.seed, section, heap);
         let table_bytes = heap.live_bytes() - live_bytes;
@@ -300,7 +300,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         self.word().end_change();
         database.count(self.slot, -1, marks, Marks::default());
         let live_bytes = heap.live_bytes();
-        database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
+        database.tables[self.slot].tidy(hash, &self.keyspace.seed, section, heap);
         let table_bytes = heap.live_bytes() - live_bytes;
         // SAFETY: no table refers to the entry any more.
         let entry_bytes = unsafe { self.dispose(found.entry, disposal, database, heap) };
@@ -310,7 +310,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
 
 impl<S> Drop for SlotLock<'_, S> {
     fn drop(&mut self) {
-        let word = &self.keyspace.slots[self.slot.index()].word;
+        let word = &self.keyspace.slots[self.slot].word;
         if word.unlock() {
             self.keyspace.observer.released(self.slot, &|| word.clear_waiting());
         }

@@ -22,8 +22,8 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> impl Iterator<Item = u32> {
         let counts = self.database(database, section).map_or(&[][..], |found| match keys {
-            KeyClass::All => &found.key_counts[slots],
-            KeyClass::Expiring => &found.expiring_counts[slots],
+            KeyClass::All => &(*found.key_counts)[slots],
+            KeyClass::Expiring => &(*found.expiring_counts)[slots],
         });
         // Relaxed: statistics for a thread that does not own the slots' locks.
         counts.iter().map(|count| count.load(Ordering::Relaxed))
@@ -40,7 +40,7 @@ impl<S: Default> Keyspace<S> {
         visit: &mut dyn FnMut(EntryRef<'g>),
     ) -> u64 {
         self.database(database, section).map_or(0, |database| {
-            let table = &database.tables[slot.index()];
+            let table = &database.tables[slot];
             table.sample_bucket(from, keys, &self.seed, section, visit)
         })
     }

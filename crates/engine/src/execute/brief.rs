@@ -2,7 +2,7 @@
 //! more than their locks.
 
 use tidemill_resp::request::ArgumentView;
-use tidemill_store::StringValue;
+use tidemill_store::{EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue};
 
 use super::batch::Request;
 use super::executor::{Executor, Step};
@@ -10,6 +10,7 @@ use super::keyed;
 use crate::access::section::{Enter, OpenSection};
 use crate::acl::BriefReads;
 use crate::command::{CommandId, Flags};
+use crate::handlers::string::encoding_of;
 use crate::limits::COPIED_REPLY_BYTES_MAX;
 use crate::settings::Quiescent;
 use crate::worker::called::Course;
@@ -190,10 +191,14 @@ impl<E: Enter> Executor<'_, '_, E> {
         view: &ArgumentView<'_>,
     ) -> (Step, bool) {
         let id = request.id.expect("a recognized request has a command");
-        let (command, handler) = self.handlers.of_keyed(id);
         self.worker.run.request = index;
-        let result = keyed::run_write(self, (command, handler), view, request.key);
-        let step = self.settle(id, result, before);
+        let step = if request.course == Course::Set && self.set_plainly(request, view) {
+            Step::Done
+        } else {
+            let (command, handler) = self.handlers.of_keyed(id);
+            let result = keyed::run_write(self, (command, handler), view, request.key);
+            self.settle(id, result, before)
+        };
         if !matches!(step, Step::Wait(_)) {
             self.note_brief(id, request, view, before);
         }
@@ -202,6 +207,51 @@ impl<E: Enter> Executor<'_, '_, E> {
             self.replace_failed_reply(before);
         }
         (step, is_full)
+    }
+
+    /// Executes a `SET` without options as nearly all are: nobody watches, tracks or awaits keys of
+    /// the slot, no change is journaled or told of, and the key is new or never expires. False,
+    /// with nothing done, of any other and when the slot is taken: the handler sees to that.
+    ///
+    /// It does what the handler does in a unit, without what a unit of more than that needs.
+    #[inline(always)]
+    fn set_plainly(&mut self, request: &Request, view: &ArgumentView<'_>) -> bool {
+        let Some((index, hash)) = request.key else { return false };
+        let (shared, worker) = (self.shared, &mut *self.worker);
+        if shared.sinks.journal().is_some() || !worker.changes_quietly(shared) {
+            return false;
+        }
+        let Some(mut lock) = shared.keyspace.try_lock(hash.slot) else { return false };
+        if lock.side_if_any().is_some_and(|side| !side.is_idle()) {
+            return false;
+        }
+        let guard = self.reader.enter();
+        let (key, value) = (view.get(index), view.get(index + 1));
+        let build = |former: Option<EntryRef<'_>>| {
+            let expires = former.is_some_and(|former| former.expires_at_ms().is_some());
+            (!expires).then(|| {
+                let spec = EntrySpec {
+                    key,
+                    kind: Kind::String,
+                    encoding: encoding_of(key, value, false),
+                    expires_at_ms: None,
+                    recency: worker.written_recency(former),
+                    value: NewValue::String(value),
+                };
+                OwnedEntry::new(spec, &worker.heap)
+            })
+        };
+        let database = self.session.database;
+        if !lock.put_with(database, (hash, key), guard.section(), &worker.heap, build) {
+            return false;
+        }
+        worker.stats(shared).changes.add(1);
+        // Behind the change: who asks to be told of a prefix from now on reads what is new.
+        if shared.tracking.prefixes.count() > 0 {
+            worker.gather_change(key, true);
+        }
+        self.reply.ok();
+        true
     }
 
     /// Notes the slots of brief reads, behind all of them: what they saw was numbered before.

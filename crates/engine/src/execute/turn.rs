@@ -264,6 +264,8 @@ impl<E: Enter> Executor<'_, '_, E> {
             Course::Full
         } else if traits.is_brief_read {
             if command.name == "get" { Course::Get } else { Course::BriefRead }
+        } else if command.name == "set" && view.len() == 3 {
+            Course::Set
         } else if traits.is_brief_write {
             self.handlers.write_run_of(id).map_or(Course::BriefWrite, Course::WriteRun)
         } else {

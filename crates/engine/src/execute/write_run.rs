@@ -98,10 +98,8 @@ impl<E: Enter> Executor<'_, '_, E> {
             && self.session.is_authenticated
             && self.session.is_unrestricted
             && !worker.is_restricted
-            && !worker.counts_uses()
             && !worker.must_reclaim()
-            && worker.settings.published_events.is_empty()
-            && shared.sinks.events().is_none()
+            && worker.changes_quietly(shared)
             && shared.tracking.prefixes.count() == 0;
         is_admitted && (!worker.is_limited() || matches!(self.make_room(), Ok(None)))
     }

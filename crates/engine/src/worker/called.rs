@@ -13,6 +13,8 @@ pub(crate) enum Course {
     Get,
     /// A small and complete request of a brief command that writes to its keys and does not block.
     BriefWrite,
+    /// A brief write that is a `SET` without options.
+    Set,
     /// A brief write that may be part of a write run.
     WriteRun(WriteRunFamily),
 }
@@ -27,7 +29,7 @@ impl Course {
     /// True of the requests of brief writing commands.
     #[inline]
     pub(crate) fn is_brief_write(self) -> bool {
-        matches!(self, Course::BriefWrite | Course::WriteRun(_))
+        matches!(self, Course::BriefWrite | Course::Set | Course::WriteRun(_))
     }
 }
 

@@ -534,6 +534,15 @@ impl Worker {
         self.counts_uses
     }
 
+    /// True if a change of a key has only to be counted: no event of it is heard or published, and
+    /// uses are not counted.
+    #[inline]
+    pub(crate) fn changes_quietly(&self, shared: &Shared) -> bool {
+        !self.counts_uses
+            && self.settings.published_events.is_empty()
+            && shared.sinks.events().is_none()
+    }
+
     /// Notes that an entry is used.
     #[inline(always)]
     pub(crate) fn note_use(&mut self, entry: EntryRef<'_>) {

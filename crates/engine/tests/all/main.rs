@@ -27,6 +27,7 @@ mod journal_numbers;
 mod many_keys;
 mod one_change;
 mod pauses;
+mod plain_sets;
 mod pubsub;
 mod reads_beside_writes;
 mod registrations;

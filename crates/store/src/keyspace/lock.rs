@@ -260,10 +260,29 @@ impl<'k, S: Default> SlotLock<'k, S> {
         disposal: Disposal,
         heap: &Heap,
     ) {
-        let (old, new) = (found.entry.marks(), entry.as_ref().marks());
         // SAFETY: `found` does not outlive the section that it was found in.
         let section = unsafe { Section::assume() };
         let database = self.database_of(database, hash, found, section);
+        // SAFETY: the database has just been found to hold it.
+        unsafe { self.replace_in(database, hash, found, entry, disposal, heap) };
+    }
+
+    /// As [`SlotLock::replace`].
+    ///
+    /// # Safety
+    ///
+    /// `found` is what the slot's table in `database` holds for its key.
+    #[inline]
+    unsafe fn replace_in(
+        &self,
+        database: &Database,
+        hash: u64,
+        found: Found<'_>,
+        entry: OwnedEntry,
+        disposal: Disposal,
+        heap: &Heap,
+    ) {
+        let (old, new) = (found.entry.marks(), entry.as_ref().marks());
         let bytes = entry.bytes() as i64;
         self.stamp(&entry);
         // SAFETY: published below; from then on only retirement frees it.
@@ -277,6 +296,35 @@ impl<'k, S: Default> SlotLock<'k, S> {
         // SAFETY: no table refers to the old entry any more.
         let old_bytes = unsafe { self.dispose(found.entry, disposal, database, heap) };
         database.count_bytes(self.slot, bytes - old_bytes as i64);
+    }
+
+    /// Publishes what `build` makes of the key's entry, if it makes anything: in the place of that
+    /// entry, whose value is retired with it, or as a new one. Tells whether it did.
+    #[inline(always)]
+    pub fn put_with<'g>(
+        &mut self,
+        database: usize,
+        (key_hash, key): (KeyHash, &[u8]),
+        section: Section<'g>,
+        heap: &Heap,
+        build: impl FnOnce(Option<EntryRef<'g>>) -> Option<OwnedEntry>,
+    ) -> bool
+    where
+        'k: 'g,
+    {
+        let found = self.find(database, key_hash, key, section);
+        let Some(entry) = build(found.map(|found| found.entry)) else { return false };
+        let hash = key_hash.hash;
+        match (found, self.keyspace.database(database, section)) {
+            (Some(found), Some(database)) => {
+                // SAFETY: it was found under this lock, which is borrowed since.
+                unsafe {
+                    self.replace_in(database, hash, found, entry, Disposal::RetireValue, heap);
+                }
+            }
+            _ => self.insert(database, hash, entry, section, heap),
+        }
+        true
     }
 
     /// Takes an entry out and retires it.

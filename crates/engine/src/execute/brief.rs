@@ -213,7 +213,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// the slot, no change is journaled or told of, and the key is new or never expires. False,
     /// with nothing done, of any other and when the slot is taken: the handler sees to that.
     ///
-    /// It does what the handler does in a unit, without what a unit of more than that needs.
+    /// It does what the handler does in a unit, under the slot's lock and without the unit.
     #[inline(always)]
     fn set_plainly(&mut self, request: &Request, view: &ArgumentView<'_>) -> bool {
         let Some((index, hash)) = request.key else { return false };
@@ -246,7 +246,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             return false;
         }
         worker.stats(shared).changes.add(1);
-        // Behind the change: who asks to be told of a prefix from now on reads what is new.
+        // Under the lock, as `Prefixes::count` demands.
         if shared.tracking.prefixes.count() > 0 {
             worker.gather_change(key, true);
         }

@@ -264,7 +264,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             Course::Full
         } else if traits.is_brief_read {
             if command.name == "get" { Course::Get } else { Course::BriefRead }
-        } else if command.name == "set" && view.len() == 3 {
+        } else if traits.is_brief_write && command.name == "set" && view.len() == 3 {
             Course::Set
         } else if traits.is_brief_write {
             self.handlers.write_run_of(id).map_or(Course::BriefWrite, Course::WriteRun)
@@ -463,7 +463,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         self.worker.run.request = index;
         let ran = self.worker.run.ran.len();
         let step = self.execute(request, view);
-        // With a command of commands it is another than the request's.
+        // A subcommand is another command than the request's.
         if let Some(&(id, _)) = self.worker.run.ran.get(ran..).and_then(<[_]>::last) {
             // A reply that `CLIENT REPLY` took back counts as nothing.
             let reply_bytes = self.reply.len().saturating_sub(before);

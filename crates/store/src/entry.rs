@@ -12,7 +12,8 @@
 //! `lengths` packs the key's length (21 bits) and the inline value's (11 bits). An entry of a tree
 //! has none: its key's length is in the 16 highest bits of the root's address. A longer key carries
 //! eight bytes more. An entry is immutable once published, but for `recency` (how recently
-//! or how often it was read) and `cut` (reserved for the snapshot that contains it). A string of up
+//! or how often it was read), `cut` (reserved for the snapshot that contains it), and the root of a
+//! list or hash ([`EntryRef::set_root`]). A string of up
 //! to [`INLINE_VALUE_BYTES_MAX`] is stored inside; a longer one is shared by reference count; every
 //! other value is the root of a tree.
 //!
@@ -23,6 +24,7 @@
 
 mod free;
 mod shared;
+mod tree;
 
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -33,14 +35,13 @@ use self::free::{free_entry, free_shared};
 pub(crate) use self::free::{free_left, free_whole, release_copy, retire};
 pub use self::shared::SharedString;
 use self::shared::{shared_bytes, shared_from_raw, shared_slice};
-use crate::hash::Seed;
 use crate::heap::Heap;
-use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX, PREFETCHED_TREE_BYTES_MIN};
+use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
 use crate::member::Section;
 use crate::size_class::size_class;
 use crate::tree::Root;
 use crate::value::text::Text;
-use crate::value::{Collection, Encoding, Kind};
+use crate::value::{Encoding, Kind};
 
 /// Storage of the value, in the high half of the kind byte.
 const INLINE: u8 = 0;
@@ -68,7 +69,8 @@ struct EntryHeader {
     kind: u8,
     flags: u8,
     cut: AtomicU16,
-    lengths: u32,
+    /// Written once, but where an entry of a tree has its root, which may change.
+    lengths: AtomicU32,
 }
 
 const _: () = assert!(size_of::<EntryHeader>() == HEADER_BYTES);
@@ -269,7 +271,7 @@ impl OwnedEntry {
             kind: spec.kind as u8 | storage << 4,
             flags,
             cut: AtomicU16::new(0),
-            lengths: packed_key << VALUE_LENGTH_BITS | inline.len() as u32,
+            lengths: AtomicU32::new(packed_key << VALUE_LENGTH_BITS | inline.len() as u32),
         };
         // SAFETY: the memory is fresh, aligned to 8 and holds at least a header; of an entry of a
         // tree, the next field overwrites the last one of it.
@@ -328,7 +330,7 @@ impl Drop for OwnedEntry {
         let entry = self.as_ref();
         if entry.storage() == SHARED {
             // SAFETY: the entry holds one count of the string and was never published.
-            unsafe { free_shared(entry.value_pointer()) };
+            unsafe { free_shared(entry.shared_pointer()) };
         }
         // SAFETY: the entry was never published; `build` allocated it.
         unsafe { free_entry(self.pointer) };
@@ -398,6 +400,13 @@ impl<'g> EntryRef<'g> {
         unsafe { self.pointer.cast::<EntryHeader>().as_ref() }
     }
 
+    /// Lengths of key and value, of an entry that is no tree's.
+    #[inline]
+    fn lengths(self) -> u32 {
+        // Relaxed: it came with the entry.
+        self.header().lengths.load(Ordering::Relaxed)
+    }
+
     #[inline]
     fn storage(self) -> u8 {
         self.header().kind >> 4
@@ -438,9 +447,10 @@ impl<'g> EntryRef<'g> {
         if self.header().flags & LONG_KEY != 0 {
             self.word_at(header_bytes(storage) + self.expiry_bytes()) as usize
         } else if storage == TREE {
-            (self.word_at(self.fixed_bytes() - size_of::<u64>()) >> ROOT_BITS) as usize
+            // Relaxed: the length stays when the root changes.
+            self.root_field().load(Ordering::Relaxed).addr() >> ROOT_BITS
         } else {
-            (self.header().lengths >> VALUE_LENGTH_BITS) as usize
+            (self.lengths() >> VALUE_LENGTH_BITS) as usize
         }
     }
 
@@ -449,21 +459,17 @@ impl<'g> EntryRef<'g> {
         if self.storage() == TREE {
             return 0;
         }
-        (self.header().lengths & ((1 << VALUE_LENGTH_BITS) - 1)) as usize
+        (self.lengths() & ((1 << VALUE_LENGTH_BITS) - 1)) as usize
     }
 
+    /// Address of the string outside of the entry.
     #[inline]
-    fn value_pointer(self) -> NonNull<u8> {
+    fn shared_pointer(self) -> NonNull<u8> {
         let offset = self.fixed_bytes() - size_of::<NonNull<u8>>();
-        // SAFETY: called only when the value is out of line; the pointer is then the last fixed
-        // field.
+        // SAFETY: called only when the value is shared; its address is then the last fixed field.
         let field = unsafe { self.pointer.add(offset) };
         // SAFETY: as above; the field need not be aligned.
-        let pointer = unsafe { field.cast::<*mut u8>().read_unaligned() };
-        let address = |address| if self.storage() == TREE { address & ROOT_MASK } else { address };
-        // SAFETY: only pointers that are not null were stored, and the mask takes away what was
-        // added to them.
-        unsafe { NonNull::new_unchecked(pointer.map_addr(address)) }
+        unsafe { field.cast::<NonNull<u8>>().read_unaligned() }
     }
 
     /// True if only the header is before the key, and the value is behind it.
@@ -477,7 +483,7 @@ impl<'g> EntryRef<'g> {
     #[inline]
     pub fn key(self) -> &'g [u8] {
         if self.is_simple() {
-            let length = (self.header().lengths >> VALUE_LENGTH_BITS) as usize;
+            let length = (self.lengths() >> VALUE_LENGTH_BITS) as usize;
             // SAFETY: without other fixed fields, `build` wrote the key behind the header.
             return unsafe { self.bytes_at(HEADER_BYTES, length) };
         }
@@ -537,22 +543,10 @@ impl<'g> EntryRef<'g> {
     pub fn simple_string(self) -> Option<&'g [u8]> {
         let is_string = self.header().kind & 0xf == Kind::String as u8;
         (is_string && self.is_simple()).then(|| {
-            let key_length = (self.header().lengths >> VALUE_LENGTH_BITS) as usize;
+            let key_length = (self.lengths() >> VALUE_LENGTH_BITS) as usize;
             // SAFETY: `build` wrote the value behind the key, which is behind the header.
             unsafe { self.bytes_at(HEADER_BYTES + key_length, self.inline_length()) }
         })
-    }
-
-    /// View of the collection, if it is a `C`. `seed` is the keyspace's.
-    ///
-    /// A string without chunks is no tree, and none is returned: see [`EntryRef::string`].
-    #[must_use]
-    #[inline]
-    pub fn view<C: Collection>(self, seed: &'g Seed) -> Option<C::View<'g>> {
-        let root = self.root_of(C::KIND)?;
-        // SAFETY: a tree of this kind is a `C`'s, built with the keyspace's seed; it lives as long
-        // as the entry.
-        Some(unsafe { C::view(root, seed, section()) })
     }
 
     /// Bytes of a string that is no tree, if the entry is of this kind and holds one.
@@ -566,59 +560,7 @@ impl<'g> EntryRef<'g> {
     /// Address and bytes of a string that is stored outside.
     pub(crate) fn shared_block(self) -> Option<(NonNull<u8>, usize)> {
         (self.storage() == SHARED)
-            .then(|| (self.value_pointer(), self.total_bytes() - self.counted_bytes()))
-    }
-
-    /// Root of the value's tree, if it is one.
-    pub(crate) fn root(self) -> Option<Root> {
-        match self.value() {
-            Value::Tree(root) => Some(root),
-            Value::String(_) => None,
-        }
-    }
-
-    /// Root of the value's tree, if the entry is of this kind and holds one.
-    pub(crate) fn root_of(self, kind: Kind) -> Option<Root> {
-        self.root().filter(|_| self.kind() == kind)
-    }
-
-    /// True if the value may change without its entry: a leaf of its tree may be replaced by
-    /// another. What is read of two leaves is of one moment then only if the slot's word is
-    /// unchanged.
-    ///
-    /// Sets and sorted sets do not change so: each of their changes is one of several leaves, or of
-    /// the number of members.
-    #[must_use]
-    #[inline]
-    pub fn changes_in_place(self) -> bool {
-        const KINDS: u64 = 1 << Kind::String as u8 | 1 << Kind::List as u8 | 1 << Kind::Hash as u8;
-        KINDS << (TREE << 4) >> (self.header().kind & 63) & 1 != 0
-    }
-
-    /// True if the value is a tree of one leaf, which never changes.
-    #[must_use]
-    #[inline]
-    pub fn is_one_leaf(self) -> bool {
-        self.root().is_some_and(|root| root.link().node().is_leaf())
-    }
-
-    /// Prefetches the root of the value's tree, if it is one.
-    #[inline]
-    pub fn prefetch_root(self) {
-        if let Value::Tree(root) = self.value() {
-            root.link().prefetch_root();
-        }
-    }
-
-    /// True if the value is a tree so large that its leaves are seldom cached: lookups that follow
-    /// each other gain by a [`LeafPrefetch`](crate::value::LeafPrefetch).
-    #[must_use]
-    #[inline]
-    pub fn is_seldom_cached(self) -> bool {
-        self.root().is_some_and(|root| {
-            let node = root.link().node();
-            !node.is_leaf() && node.totals().bytes >= PREFETCHED_TREE_BYTES_MIN
-        })
+            .then(|| (self.shared_pointer(), self.total_bytes() - self.counted_bytes()))
     }
 
     /// The value for an entry that replaces this one and keeps its value, and the disposal of this
@@ -647,11 +589,11 @@ impl<'g> EntryRef<'g> {
             }
             SHARED => {
                 // SAFETY: the entry holds a count of the string, so it lives for `'g`.
-                Value::String(unsafe { shared_slice(self.value_pointer()) })
+                Value::String(unsafe { shared_slice(self.shared_pointer()) })
             }
             _ => {
                 // SAFETY: `OwnedEntry::new` stored a root here.
-                Value::Tree(unsafe { Root::from_raw(self.value_pointer()) })
+                Value::Tree(unsafe { Root::from_raw(self.root_pointer()) })
             }
         }
     }
@@ -662,7 +604,7 @@ impl<'g> EntryRef<'g> {
         (self.storage() == SHARED).then(|| {
             // SAFETY: the entry holds one count and lives for `'g`; the copy made here is forgotten
             // right away.
-            let held = unsafe { shared_from_raw(self.value_pointer()) };
+            let held = unsafe { shared_from_raw(self.shared_pointer()) };
             let extra = held.clone();
             std::mem::forget(held);
             extra
@@ -786,6 +728,7 @@ fn layout(flags: u8, storage: u8, key_bytes: usize, inline_bytes: usize) -> Layo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Seed;
     use crate::value::list::{List, ListEdit};
 
     #[test]

@@ -363,7 +363,7 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     #[inline]
     pub fn try_lock(&self, slot: SlotNumber) -> Option<SlotLock<'_, S>> {
-        self.word(slot).try_lock().then(|| SlotLock { keyspace: self, slot })
+        self.word(slot).try_lock().then(|| SlotLock { keyspace: self, slot, keeps_versions: false })
     }
 
     /// Number of keys in a database. Atomic per slot.

@@ -181,20 +181,31 @@ fn a_change_in_place_keeps_entry_and_counts() {
     assert!(is_kept && heap.live_bytes() == live);
     hash_of(&world, section).check();
     assert_eq!(hash_of(&world, section).get(&field(7)).unwrap().value, text_of(1));
-    // Two fields of two leaves; another size; another expiry; a new field; none.
-    let others: [fn(&mut HashEdit<'_>) -> bool; 5] = [
-        |edit| (7..20).any(|number| edit.set(&field(number), &text_of(2), None)),
-        |edit| edit.set(&field(7), &[b'v'; 300], None),
-        |edit| edit.set(&field(8), &text_of(2), Some(9)),
-        |edit| edit.set(b"new", b"", None),
-        |edit| edit.remove(&field(9)),
+    // Two fields of two leaves; another size; a new field; one field less: another root. A field
+    // that expires is a mark of the entry.
+    let others: [(fn(&mut HashEdit<'_>) -> bool, bool); 5] = [
+        (|edit| (7..20).any(|number| edit.set(&field(number), &text_of(2), None)), true),
+        (|edit| edit.set(&field(7), &[b'v'; 300], None), true),
+        (|edit| edit.set(&field(8), &text_of(2), Some(9)), false),
+        (|edit| edit.set(b"new", b"", None), true),
+        (|edit| edit.remove(&field(9)), true),
     ];
-    for other in others {
-        assert!(!world.write::<Hash<'_>>(&heap, |edit| {
+    for (other, expected) in others {
+        let is_kept = world.write::<Hash<'_>>(&heap, |edit| {
             other(edit);
-        }));
+        });
+        assert_eq!(is_kept, expected);
         hash_of(&world, section).check();
     }
+    assert_eq!(hash_of(&world, section).len(), 2000);
+    // SAFETY: nothing reads.
+    unsafe { tree_common::free_retired(&heap) };
+    // The database counts what its blocks take, whatever was stored where.
+    let member = world.join(&Domain::<Qsbr>::new().unwrap());
+    let alone = world.keyspace.close_gate(member.seat(), || false).unwrap();
+    let detached = world.keyspace.detach(0, &alone, &heap).unwrap();
+    assert_eq!(detached.bytes as i64, heap.live_bytes());
+    drop(alone);
     // SAFETY: nothing reads.
     unsafe { tree_common::free_retired(&heap) };
 }
@@ -230,6 +241,10 @@ fn nothing_changes_in_place_beside_a_pin() {
     assert!(set(1));
     let version = world.pin().unwrap();
     assert!(!set(2), "another collection would do as well: pins are the process's");
+    let is_kept = world.write::<Hash<'_>>(&heap, |edit| {
+        edit.set(b"new", b"", None);
+    });
+    assert!(!is_kept, "a root neither");
     let pinned = version.view::<Hash<'_>>(world.keyspace.seed()).unwrap();
     assert_eq!(pinned.get(&field(7)).unwrap().value, text_of(1));
     drop(version);
@@ -614,6 +629,67 @@ fn a_field_never_goes_back() {
             assert!(number >= seen, "{number} after {seen}");
             newest[chosen].fetch_max(number, Ordering::SeqCst);
             true
+        },
+    );
+}
+
+/// Writes one of few fields after the other, and makes the hash longer than a leaf for a while.
+fn write_small_rounds<'w>(world: &'w World) -> impl FnMut(&Heap) + 'w {
+    let mut next = 1_u64;
+    move |heap| {
+        let passing = (1000..1060).map(field);
+        match next % 64 {
+            16 => world.write::<Hash<'_>>(heap, |edit| {
+                passing.for_each(|name| {
+                    edit.set(&name, &text_of(u64::MAX), None);
+                });
+            }),
+            48 => world.write::<Hash<'_>>(heap, |edit| {
+                passing.for_each(|name| {
+                    edit.remove(&name);
+                });
+            }),
+            _ => true,
+        };
+        let name = field(next as usize % SMALL_FIELD_COUNT);
+        world.write::<Hash<'_>>(heap, |edit| {
+            edit.set(&name, &text_of(next), None);
+        });
+        next += 1;
+    }
+}
+
+/// Fields of a hash of one leaf.
+const SMALL_FIELD_COUNT: usize = 8;
+
+/// Whatever the slot's word says: the root is looked at once.
+#[test]
+fn what_is_one_leaf_is_of_one_moment() {
+    let _alone = alone();
+    let world = World::new();
+    run::<Qsbr>(
+        &world,
+        |heap| fill_hash(&world, heap, SMALL_FIELD_COUNT),
+        write_small_rounds(&world),
+        &|reader, _| {
+            let guard = reader.enter();
+            let entry = world.entry(guard.section()).unwrap();
+            let seed = world.keyspace.seed();
+            let (hash, is_leaf) = entry.view_and_is_leaf::<Hash<'_>>(seed).unwrap();
+            let mut numbers: Vec<u64> = hash
+                .iter()
+                .map(|entry| {
+                    std::hint::spin_loop();
+                    number_of(entry.value)
+                })
+                .filter(|&number| number != u64::MAX)
+                .collect();
+            assert_eq!(numbers.len(), SMALL_FIELD_COUNT);
+            numbers.sort_unstable();
+            numbers.retain(|&number| number > 0);
+            let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+            assert!(is_run || !is_leaf, "fields of several moments: {numbers:?}");
+            is_leaf
         },
     );
 }

@@ -566,6 +566,12 @@ impl Worker {
         }
     }
 
+    /// The next command may change the same entry, and counts again.
+    #[inline(always)]
+    pub(crate) fn end_write_count(&mut self) {
+        self.counted_write = 0;
+    }
+
     /// Counts a use of an entry. Of two at the same moment one may be lost.
     #[cold]
     fn count_use(&mut self, entry: EntryRef<'_>) {

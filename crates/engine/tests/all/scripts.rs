@@ -68,6 +68,45 @@ fn a_run_that_finds_an_undeclared_slot_taken_leaves_nothing_and_begins_anew() {
     assert_eq!(server.journal.take().len(), 1, "one record of all its effects");
 }
 
+/// Of a large collection one leaf changes where it is, and of any list or hash the root.
+#[test]
+fn a_run_takes_back_what_it_changed_within_collections() {
+    const WRITES_THEN_UNDECLARED: &str = "redis.call('hincrby', KEYS[1], 'f7', 1) \
+        redis.call('lset', KEYS[2], 7, 'x') redis.call('setrange', KEYS[3], 9, 'x') \
+        redis.call('hset', KEYS[4], 'new', 1) redis.call('rpush', KEYS[5], 'new') \
+        return redis.call('incr', 'undeclared')";
+    let mut server = Server::new(2, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(1));
+    for number in 0..2000 {
+        server.call(other, &["HSET", "hash", &format!("f{number}"), "1000"]);
+        server.call(other, &["RPUSH", "list", &format!("e{number}")]);
+    }
+    server.call(other, &["SETRANGE", "text", "20000", "e"]);
+    server.call(other, &["HSET", "h", "f", "v"]);
+    server.call(other, &["RPUSH", "l", "e"]);
+    let seen = |server: &mut Server| {
+        let mut see = |words: &[&str]| server.call(other, words);
+        [
+            see(&["HGET", "hash", "f7"]),
+            see(&["LINDEX", "list", "7"]),
+            see(&["GETRANGE", "text", "9", "9"]),
+            see(&["HLEN", "h"]),
+            see(&["LLEN", "l"]),
+        ]
+        .concat()
+    };
+    let before = seen(&mut server);
+    let input = eval(WRITES_THEN_UNDECLARED, &["hash", "list", "text", "h", "l"]);
+    beside_holder(&mut server, "undeclared", |server| {
+        assert_eq!(server.turn_once(client, &input), Next::WakeUp(WakeUp::Message));
+        assert_eq!(seen(server), before, "taken back");
+    });
+    server.turn_once(client, b"");
+    assert_eq!(server.take_output(client), ":1\r\n");
+    let once = "$4\r\n1001\r\n$1\r\nx\r\n$1\r\nx\r\n:2\r\n:2\r\n";
+    assert_eq!(seen(&mut server), once, "it has run once");
+}
+
 #[test]
 fn a_script_is_one_record_and_its_number_is_taken_at_its_end() {
     let mut server = Server::new(1, NOW_MS);

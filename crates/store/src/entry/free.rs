@@ -39,7 +39,7 @@ pub(super) unsafe fn free_entry(pointer: NonNull<u8>) {
 pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap) -> usize {
     let value_bytes = match entry.value() {
         Value::String(bytes) if entry.storage() == SHARED => {
-            let raw = entry.value_pointer();
+            let raw = entry.shared_pointer();
             let bytes = shared_bytes(bytes.len());
             // SAFETY: the entry's reference count of the string goes to the garbage.
             heap.retire(unsafe { Garbage::new(raw, bytes, free_shared) });
@@ -69,7 +69,7 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
 pub(crate) unsafe fn release_copy(copy: EntryRef<'_>) {
     if copy.storage() == SHARED {
         // SAFETY: the copy owns one count.
-        unsafe { free_shared(copy.value_pointer()) };
+        unsafe { free_shared(copy.shared_pointer()) };
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) unsafe fn free_whole(entry: EntryRef<'_>) {
     match entry.value() {
         // SAFETY: the entry's reference count of the string is given up.
         Value::String(_) if entry.storage() == SHARED => unsafe {
-            free_shared(entry.value_pointer());
+            free_shared(entry.shared_pointer());
         },
         Value::String(_) => {}
         // SAFETY: the caller's promise covers the value.

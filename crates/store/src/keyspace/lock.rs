@@ -20,6 +20,8 @@ use crate::word::SlotWord;
 pub struct SlotLock<'k, S> {
     pub(super) keyspace: &'k Keyspace<S>,
     pub(super) slot: SlotNumber,
+    /// Nothing may change in place under this lock.
+    pub(super) keeps_versions: bool,
 }
 
 impl<S> fmt::Debug for SlotLock<'_, S> {
@@ -73,7 +75,7 @@ impl<S> Keyspace<S> {
     /// When it is of another keyspace.
     pub fn attach(&self, lock: DetachedLock) -> SlotLock<'_, S> {
         assert!(lock.keyspace == self.address(), "a lock returns to its keyspace");
-        SlotLock { keyspace: self, slot: lock.slot }
+        SlotLock { keyspace: self, slot: lock.slot, keeps_versions: false }
     }
 }
 
@@ -97,6 +99,12 @@ impl<'k, S: Default> SlotLock<'k, S> {
     /// that must appear as one.
     pub fn mark_held(&mut self) {
         self.keyspace.word(self.slot).mark_held();
+    }
+
+    /// Lets everything that is found under this lock stay as it is until the lock is given back,
+    /// whatever is published meanwhile: for who may have to put it back.
+    pub fn keep_versions(&mut self) {
+        self.keeps_versions = true;
     }
 
     /// The engine's state under this lock, made at the first call.
@@ -147,7 +155,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
     /// # Panics
     ///
     /// When the entry is not there any more: it must not be retired twice.
-    fn database_of<'g>(
+    pub(super) fn database_of<'g>(
         &self,
         database: usize,
         hash: u64,

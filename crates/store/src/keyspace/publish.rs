@@ -8,7 +8,7 @@ use crate::entry::{Disposal, EntryRef, EntrySpec, EntryTarget, NewValue, OwnedEn
 use crate::heap::Heap;
 use crate::member::Section;
 use crate::pin;
-use crate::tree::BuiltLeaf;
+use crate::tree::{BuiltLeaf, Root};
 use crate::value::{Collection, Encoding, TreeEdit};
 
 /// Edit of a collection, together with the entry that the collection belongs to.
@@ -116,14 +116,15 @@ impl<S: Default> SlotLock<'_, S> {
         self.publish::<C>(database, found, edit, disposal, spec, section, heap)
     }
 
-    /// True if a leaf of the tree under a current entry may be replaced where it is: nothing reads
-    /// an older version of the tree but optimistic reads, which are judged by the slot's word.
+    /// True if a leaf of the tree under a current entry, or its root, may be replaced where it is:
+    /// nothing reads an older version of the tree but optimistic reads, which are judged by the
+    /// slot's word, and nobody has asked to [keep versions](SlotLock::keep_versions).
     ///
     /// The one place of this decision. It is made under the slot's lock, as pins begin: a pin of
     /// this tree is seen here, or it begins behind the change. What else keeps versions of trees
     /// has to be asked here.
     pub(super) fn may_publish_in_place(&self) -> bool {
-        pin::none_is_alive() && self.keyspace.active_cut.is_inactive()
+        !self.keeps_versions && pin::none_is_alive() && self.keyspace.active_cut.is_inactive()
     }
 
     /// Publishes a leaf in the tree under a current entry. The entry stays.
@@ -136,6 +137,30 @@ impl<S: Default> SlotLock<'_, S> {
         unsafe { leaf.publish() };
         self.word().end_change();
         found.entry.set_recency(recency);
+    }
+
+    /// Publishes a root in the place of the one that its tree was edited from. The entry stays.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
+    fn publish_root(
+        &mut self,
+        database: usize,
+        (hash, recency): (u64, u32),
+        found: Found<'_>,
+        root: Root,
+        section: Section<'_>,
+    ) {
+        let database = self.database_of(database, hash, found, section);
+        let old_bytes = found.entry.root().map_or(0, Root::total_bytes);
+        self.word().begin_change();
+        // SAFETY: the entry has just been found to be current. The lock is held, the version is
+        // odd, and nothing keeps a version, as `may_publish_in_place` found under this lock.
+        unsafe { found.entry.set_root(root) };
+        self.word().end_change();
+        found.entry.set_recency(recency);
+        database.count_bytes(self.slot, root.total_bytes() as i64 - old_bytes as i64);
     }
 
     /// Publishes a value that was built from nothing in place of the key's present value, if any.
@@ -177,6 +202,17 @@ impl<S: Default> SlotLock<'_, S> {
             unsafe { built.retire_replaced() };
             return Published::Removed;
         };
+        if let Some(found) = found
+            && disposal == Disposal::KeepValue
+            && found.entry.may_change_root()
+            && self.may_publish_in_place()
+            && keeps_entry(found.entry, &spec, has_volatile_items)
+        {
+            self.publish_root(database, (spec.hash, spec.recency), found, root, section);
+            // SAFETY: the new root was published in place of the old one.
+            unsafe { built.retire_replaced() };
+            return Published::Present;
+        }
         let entry = OwnedEntry::new(
             EntrySpec {
                 key: spec.key,

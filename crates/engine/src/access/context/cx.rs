@@ -212,6 +212,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 
     /// End of a command that ran under locks: the unit that it is a part of.
     pub(crate) fn into_unit(self) -> Unit<'k> {
+        self.worker.end_write_count();
         match self.access {
             Access::Locked(unit) => unit,
             Access::Optimistic(_) | Access::Found(_) => unreachable!("a write stays locked"),

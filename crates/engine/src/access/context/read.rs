@@ -174,16 +174,17 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         key: &[u8],
     ) -> Result<Option<C::View<'g>>, CommandError> {
         let entry = self.read_kind(key, C::KIND)?;
-        self.note_one_leaf(entry);
-        Ok(entry.and_then(|entry| entry.view::<C>(self.seed())))
+        Ok(entry.and_then(|entry| self.view_of::<C>(entry)))
     }
 
-    /// Notes that all of a collection is one leaf, which never changes.
+    /// View of the collection that was just found. One of a single leaf is of one moment.
     #[inline(always)]
-    fn note_one_leaf(&mut self, entry: Option<EntryRef<'_>>) {
-        if entry.is_some_and(EntryRef::is_one_leaf) {
+    fn view_of<C: Collection>(&mut self, entry: EntryRef<'g>) -> Option<C::View<'g>> {
+        let (view, is_leaf) = entry.view_and_is_leaf::<C>(self.seed())?;
+        if is_leaf {
             self.reads_one_leaf();
         }
+        Some(view)
     }
 
     /// Declares that of the collection that was just found, the command reads one leaf and looks
@@ -210,8 +211,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         if found.is_some_and(|entry| entry.kind() != C::KIND) {
             return Err(CommandError::WrongType);
         }
-        self.note_one_leaf(found);
-        Ok(found.and_then(|entry| entry.view::<C>(self.seed())))
+        Ok(found.and_then(|entry| self.view_of::<C>(entry)))
     }
 
     /// Checks what an optimistic handler saw.

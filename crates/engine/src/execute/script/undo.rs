@@ -38,6 +38,8 @@ impl<'g> Undo<'g> {
             return;
         }
         let lock = unit.lock(key_hash.slot).expect("a key is written to with its slot locked");
+        // The value has to stay as well, of which the entry may change a part.
+        lock.keep_versions();
         let entry = lock.find(database, key_hash, key, section).map(|found| found.entry);
         if self.log.len() >= UNDONE_KEYS_SCANNED_MAX {
             let place = self.log.len();

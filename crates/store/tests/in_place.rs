@@ -183,7 +183,8 @@ fn a_change_in_place_keeps_entry_and_counts() {
     assert_eq!(hash_of(&world, section).get(&field(7)).unwrap().value, text_of(1));
     // Two fields of two leaves; another size; a new field; one field less: another root. A field
     // that expires is a mark of the entry.
-    let others: [(fn(&mut HashEdit<'_>) -> bool, bool); 5] = [
+    type Change = fn(&mut HashEdit<'_>) -> bool;
+    let others: [(Change, bool); 5] = [
         (|edit| (7..20).any(|number| edit.set(&field(number), &text_of(2), None)), true),
         (|edit| edit.set(&field(7), &[b'v'; 300], None), true),
         (|edit| edit.set(&field(8), &text_of(2), Some(9)), false),

@@ -450,8 +450,14 @@ impl<'g> EntryRef<'g> {
             // Relaxed: the length stays when the root changes.
             self.root_field().load(Ordering::Relaxed).addr() >> ROOT_BITS
         } else {
-            (self.lengths() >> VALUE_LENGTH_BITS) as usize
+            self.packed_key_length()
         }
+    }
+
+    /// Length of a key that is neither long nor that of a tree.
+    #[inline]
+    fn packed_key_length(self) -> usize {
+        (self.lengths() >> VALUE_LENGTH_BITS) as usize
     }
 
     #[inline]
@@ -483,9 +489,8 @@ impl<'g> EntryRef<'g> {
     #[inline]
     pub fn key(self) -> &'g [u8] {
         if self.is_simple() {
-            let length = (self.lengths() >> VALUE_LENGTH_BITS) as usize;
             // SAFETY: without other fixed fields, `build` wrote the key behind the header.
-            return unsafe { self.bytes_at(HEADER_BYTES, length) };
+            return unsafe { self.bytes_at(HEADER_BYTES, self.packed_key_length()) };
         }
         // SAFETY: `build` wrote the key behind the fixed fields.
         unsafe { self.bytes_at(self.fixed_bytes(), self.key_length()) }
@@ -543,9 +548,9 @@ impl<'g> EntryRef<'g> {
     pub fn simple_string(self) -> Option<&'g [u8]> {
         let is_string = self.header().kind & 0xf == Kind::String as u8;
         (is_string && self.is_simple()).then(|| {
-            let key_length = (self.lengths() >> VALUE_LENGTH_BITS) as usize;
+            let offset = HEADER_BYTES + self.packed_key_length();
             // SAFETY: `build` wrote the value behind the key, which is behind the header.
-            unsafe { self.bytes_at(HEADER_BYTES + key_length, self.inline_length()) }
+            unsafe { self.bytes_at(offset, self.inline_length()) }
         })
     }
 

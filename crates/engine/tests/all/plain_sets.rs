@@ -90,6 +90,7 @@ fn who_waits_for_a_list_waits_on() {
     let (client, writer) = (server.connect(0), server.connect(0));
     assert_eq!(server.call(client, &["BLPOP", "k", "0"]), "");
     assert_eq!(server.call(writer, &["SET", "k", "v"]), OK);
+    assert_eq!(server.call(writer, &["GET", "k"]), "$1\r\nv\r\n");
     assert!(server.is_blocked(client));
     server.call(writer, &["DEL", "k"]);
     assert_eq!(server.call(writer, &["RPUSH", "k", "e"]), ":1\r\n");

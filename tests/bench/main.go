@@ -51,8 +51,8 @@ var (
 	offenceOf = flag.String("offend", "",
 		"be the client that a server must protect others from; used by the part fairness")
 	loadWords = flag.String("loads", "",
-		"with --parts types: words with commas between; only loads whose names, with their sizes, "+
-			"contain one of them")
+		"with --parts services or types: words with commas between; only loads whose names, those "+
+			"of types with their sizes, contain one of them")
 	address  = flag.String("address", "", "with --offend: the server's address")
 	jsonPath = flag.String("json", "",
 		"where to write all figures; default build/bench/<mode>.json")

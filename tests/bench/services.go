@@ -87,6 +87,9 @@ func measureServices(report *Report, chosen settings) error {
 			}
 		}
 		for _, each := range serviceLoads {
+			if !isChosenLoad(each.name) {
+				continue
+			}
 			if err := measureService(report, chosen, contenders, each); err != nil {
 				return fmt.Errorf("%s: %w", each.name, err)
 			}
@@ -96,7 +99,7 @@ func measureServices(report *Report, chosen settings) error {
 		}
 		return measureOwnServices(report, chosen, contenders[0].server)
 	})
-	if err != nil {
+	if err != nil || !isChosenLoad(tlsLoads) {
 		return err
 	}
 	return measureTLS(report, chosen)
@@ -198,6 +201,9 @@ func sendAll(server *instance.Server, requests [][]string) error {
 // clients' reads, by which they begin to track anew, are not in it.
 func measureTrackedWrites(report *Report, chosen settings, contenders []contender) error {
 	const name = "SET tracked by 100 clients"
+	if !isChosenLoad(name) {
+		return nil
+	}
 	spent := map[string][]float64{}
 	for round := range ownRounds * chosen.PartRounds {
 		for turn := range contenders {
@@ -320,6 +326,9 @@ var ownComparisons = []struct {
 // measureOwnServices compares our server with itself.
 func measureOwnServices(report *Report, chosen settings, server *instance.Server) error {
 	for _, each := range ownComparisons {
+		if !isChosenLoad(each.name) {
+			continue
+		}
 		for round := range ownRounds * chosen.PartRounds {
 			for turn := range each.variants {
 				variant := each.variants[(round+turn)%len(each.variants)]

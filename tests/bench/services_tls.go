@@ -23,6 +23,7 @@ import (
 )
 
 const (
+	tlsLoads           = "GET over TLS"
 	idleTLSConnections = 1_000
 	idleTLSBytesMax    = 8 << 10
 )

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use tidemill_resp::encode::ReplyBuffer;
 
 use crate::limits::{SEGMENTS_MAX, TURN_SENT_BYTES_MAX};
+use crate::transport;
 
 /// Result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub fn send(socket: impl AsFd, output: &mut ReplyBuffer) -> Sent {
             return Sent::Part;
         }
         let result = match output.as_single_segment() {
-            Some(bytes) => rustix::io::write(&socket, &bytes[..bytes.len().min(left_bytes)]),
+            Some(bytes) => transport::write(&socket, &bytes[..bytes.len().min(left_bytes)]),
             None => {
                 let segments = first_bytes(output.segments().take(SEGMENTS_MAX), left_bytes);
                 let segments: Vec<IoSlice<'_>> = segments.map(IoSlice::new).collect();

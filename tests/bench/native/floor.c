@@ -43,7 +43,7 @@ static int listen_on(int port) {
 
 static void write_all(int connection, const char *bytes, size_t length) {
     while (length > 0) {
-        ssize_t written = write(connection, bytes, length);
+        ssize_t written = send(connection, bytes, length, MSG_NOSIGNAL);
         if (written > 0) {
             bytes += written;
             length -= written;
@@ -57,7 +57,7 @@ static void write_all(int connection, const char *bytes, size_t length) {
 }
 
 static void serve(int connection) {
-    ssize_t length = read(connection, input, sizeof input);
+    ssize_t length = recv(connection, input, sizeof input, 0);
     if (length <= 0) {
         if (length == 0 || errno != EAGAIN) close(connection);
         return;

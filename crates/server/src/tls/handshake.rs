@@ -11,6 +11,7 @@ use super::context::TlsContext;
 use super::stream::{Established, TlsStream, encode, tell_input_over};
 use crate::handover::Accepted;
 use crate::limits::HANDSHAKE_INPUT_BYTES_MAX;
+use crate::transport;
 
 /// Answer to a client that does not speak TLS.
 const NOT_TLS: &[u8] = b"-ERR This port speaks TLS only\r\n";
@@ -69,7 +70,7 @@ impl Handshake {
     /// Does what the socket allows: reads once, `scratch` at most, and answers. Returns true once
     /// the handshake is complete.
     pub(super) fn advance(&mut self, scratch: &mut [u8]) -> Result<bool, HandshakeError> {
-        match rustix::io::read(&self.accepted.socket, &mut *scratch) {
+        match transport::read(&self.accepted.socket, &mut *scratch) {
             Ok(0) => return Err(HandshakeError::Gone),
             Ok(count) => self.incoming.extend_from_slice(&scratch[..count]),
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -85,7 +86,7 @@ impl Handshake {
             && self.incoming.first().is_some_and(begins_as_text)
         {
             // It is closed in any case.
-            let _ = rustix::io::write(&self.accepted.socket, NOT_TLS);
+            let _ = transport::write(&self.accepted.socket, NOT_TLS);
             return Err(HandshakeError::NotTls);
         }
         let processed = self.process();
@@ -137,7 +138,7 @@ impl Handshake {
 
     fn send(&mut self) -> Result<(), HandshakeError> {
         while !self.outgoing.is_empty() {
-            match rustix::io::write(&self.accepted.socket, &self.outgoing) {
+            match transport::write(&self.accepted.socket, &self.outgoing) {
                 Ok(count) => {
                     self.outgoing.drain(..count);
                 }

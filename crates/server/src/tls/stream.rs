@@ -18,6 +18,7 @@ use tidemill_resp::encode::ReplyBuffer;
 use super::certificate::PeerNames;
 use crate::limits::{READ_BYTES, TLS_RECORD_BYTES_MAX, TLS_SENT_BYTES_MAX, TLS_WRITTEN_BYTES};
 use crate::output::Sent;
+use crate::transport;
 
 /// True while no socket takes ciphertext, for tests.
 static ARE_SOCKETS_FULL: AtomicBool = AtomicBool::new(false);
@@ -132,7 +133,7 @@ impl TlsStream {
         incoming.resize(READ_BYTES, 0);
         let kept = self.partial.len();
         let end_max = (kept + bytes_max).min(READ_BYTES);
-        let count = rustix::io::read(socket, &mut incoming[kept..end_max])?;
+        let count = transport::read(socket, &mut incoming[kept..end_max])?;
         if count == 0 {
             self.is_input_over = true;
             return Ok(0);
@@ -348,7 +349,7 @@ fn write(socket: &OwnedFd, bytes: &[u8]) -> (Sent, usize) {
         return (Sent::Part, 0);
     }
     while count < bytes.len() {
-        match rustix::io::write(socket, &bytes[count..]) {
+        match transport::write(socket, &bytes[count..]) {
             Ok(taken) => count += taken,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return (Sent::Part, count),

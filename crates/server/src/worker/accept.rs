@@ -24,7 +24,7 @@ use crate::limits::ACCEPTED_MAX;
 use crate::listen::Origin;
 use crate::protected_mode;
 use crate::tls::PeerNames;
-use crate::transport::Transport;
+use crate::transport::{self, Transport};
 
 impl<F: Flavour> EventLoop<F> {
     /// Makes a connection that was handed to this worker its own.
@@ -83,7 +83,7 @@ impl<F: Flavour> EventLoop<F> {
                     self.execution.stats(&self.spec.shared).rejected_connections.add(1);
                     let text = b"-ERR max number of clients reached\r\n";
                     // A client that cannot even take this is closed too.
-                    let _ = rustix::io::write(&accepted.socket, text);
+                    let _ = transport::write(&accepted.socket, text);
                 }
             }
         }

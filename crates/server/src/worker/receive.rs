@@ -12,6 +12,7 @@ use crate::limits::{
     BLOCKED_READ_US, LARGE_ARGUMENT_READ_BYTES, LARGE_ARGUMENT_READS_MAX, LARGE_ARGUMENT_READS_US,
     LOGGED_INPUT_BYTES_MAX, READ_BYTES, RESERVED_INPUT_BYTES_MAX,
 };
+use crate::transport;
 
 impl<F: Flavour> EventLoop<F> {
     /// Reads once from a socket on which a request is expected; its input is executed together with
@@ -56,7 +57,7 @@ impl<F: Flavour> EventLoop<F> {
             self.read_large(index)
         } else if connection.input.is_large() {
             let Some(spare) = connection.input.spare() else { return self.close_for_memory(index) };
-            let result = rustix::io::read(&connection.transport, spare);
+            let result = transport::read(&connection.transport, spare);
             self.received(index, result).filter(|_| !self.evict_for_memory_of(index))
         } else {
             self.keep(index, READ_BYTES)
@@ -77,7 +78,7 @@ impl<F: Flavour> EventLoop<F> {
         let mut result = Ok(0);
         for _ in 0..LARGE_ARGUMENT_READS_MAX {
             result = input.read_large(|unwritten| {
-                rustix::io::read(&*transport, unwritten).map(|(read, _)| read)
+                transport::read(&*transport, unwritten).map(|(read, _)| read)
             });
             arrived_bytes += result.unwrap_or(0);
             if result != Ok(LARGE_ARGUMENT_READ_BYTES) || now_us() >= until_us {

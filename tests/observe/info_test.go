@@ -45,7 +45,8 @@ func TestInfo_ShowsValkeysFieldsButThoseDocumentedAsAbsent(t *testing.T) {
 	for _, conn := range []*wire.Conn{valkey, subject} {
 		do(t, conn, "SET", "key", "value", "EX", "1000")
 	}
-	theirs, ours := info(t, valkey, "everything"), info(t, subject, "everything")
+	sections := []string{"everything", "debug"}
+	theirs, ours := info(t, valkey, sections...), info(t, subject, sections...)
 	used := map[string]bool{}
 	for name := range theirs {
 		if _, shown := ours[name]; shown || perCall.MatchString(name) {

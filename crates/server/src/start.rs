@@ -154,8 +154,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let signals = StopSignals::install()?;
     let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;
     listen::warn_of_short_queue(options.tcp_backlog);
-    let (wakers, reception) =
-        event_descriptors(worker_count).map_err(|error| format!("no event descriptor: {error}"))?;
+    let (wakers, reception) = event_descriptors(worker_count)?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
     reception.install(options.clone(), tls);
     let (stop, failure) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
@@ -166,6 +165,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let process = Process {
         run_id: identity()?,
         replication_id: identity()?,
+        commit: start.commit,
         file: start.file.clone(),
         rcu_flavour: options.rcu_flavour.clone(),
         supervisor: start.supervisor,
@@ -250,9 +250,10 @@ fn serve_metrics<F: Flavour>(
 }
 
 /// Event descriptors of the workers, and the reception, which has some as well.
-fn event_descriptors(worker_count: usize) -> io::Result<(Vec<Waker>, Arc<Reception>)> {
+fn event_descriptors(worker_count: usize) -> Result<(Vec<Waker>, Arc<Reception>), String> {
+    let none = |error| format!("no event descriptor: {error}");
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
-    Ok((wakers?, Arc::new(Reception::new(worker_count)?)))
+    Ok((wakers.map_err(none)?, Arc::new(Reception::new(worker_count).map_err(none)?)))
 }
 
 /// Starts the workers, and waits until each is ready or has ended. Returns their threads, and true
@@ -451,6 +452,8 @@ struct Process {
     run_id: String,
     /// Name of the history of writes that a replica would follow.
     replication_id: String,
+    /// The commit that the binary is built from.
+    commit: &'static str,
     file: Option<PathBuf>,
     rcu_flavour: String,
     supervisor: Supervisor,
@@ -648,6 +651,7 @@ impl Host for Process {
             ),
             ("process_supervised", self.supervisor.name().to_owned()),
             ("rcu_flavour", self.rcu_flavour.clone()),
+            ("commit", self.commit.to_owned()),
         ];
         facts.extend(self.reception.facts(now_s as i64));
         facts

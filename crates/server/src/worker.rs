@@ -243,9 +243,13 @@ impl<F: Flavour> EventLoop<F> {
         execution.sweep_if_due(shared, now_us);
         execution.defragment_if_due(shared, now_us);
         if self.load.begins_tick(now_us) {
+            let begun_us = self.spec.shared.clock.monotonic_us();
             self.coalescing.judge(now_us);
             self.tick();
             self.balance(now_us);
+            let WorkerSpec { shared, .. } = &self.spec;
+            let took_us = shared.clock.monotonic_us() - begun_us;
+            self.execution.stats(shared).tick_us.add(took_us);
         }
     }
 

@@ -125,6 +125,10 @@ pub struct WorkerStats {
     pub coalesced_waits: Counter,
     /// Microseconds spent on deleting what had expired.
     pub sweep_us: Counter,
+    /// Microseconds of ticks: the periodic work beside sweeps and defragmentation.
+    pub tick_us: Counter,
+    /// Microseconds in which it wrote to the append-only file.
+    pub log_us: Counter,
     /// Sweeps that ended because their time was over.
     pub sweeps_cut_short: Counter,
     /// Entries that its last sweep met, and those of them that had expired.
@@ -207,6 +211,8 @@ impl WorkerStats {
             busy_us: Counter::default(),
             coalesced_waits: Counter::default(),
             sweep_us: Counter::default(),
+            tick_us: Counter::default(),
+            log_us: Counter::default(),
             sweeps_cut_short: Counter::default(),
             swept_entries: Counter::default(),
             swept_expired: Counter::default(),
@@ -259,6 +265,8 @@ impl WorkerStats {
             &self.busy_us,
             &self.coalesced_waits,
             &self.sweep_us,
+            &self.tick_us,
+            &self.log_us,
             &self.sweeps_cut_short,
             &self.swept_entries,
             &self.swept_expired,

@@ -51,6 +51,25 @@ fn one_command_deletes_a_bounded_number_of_expired_fields() {
     assert_eq!(left, 0);
 }
 
+#[test]
+fn a_change_deletes_only_the_expired_fields_that_it_names_while_active_expiry_is_off() {
+    let (mut server, client) = with_dead_fields();
+    server.shared.set_active_expiry(false);
+    let length = |count: usize| format!(":{count}\r\n");
+    assert_eq!(call(&mut server, client, "HSET h new v"), ":1\r\n");
+    assert_eq!(call(&mut server, client, "HLEN h"), length(DEAD_COUNT + 2));
+    assert_eq!(call(&mut server, client, "HDEL h stays new d0"), ":2\r\n");
+    assert_eq!(call(&mut server, client, "HLEN h"), length(DEAD_COUNT - 1));
+    // The time of all fields is over.
+    assert_eq!(call(&mut server, client, "HDEL h d1"), ":0\r\n");
+    assert_eq!(call(&mut server, client, "HSET h d2 v new v"), ":2\r\n");
+    assert_eq!(call(&mut server, client, "HLEN h"), length(DEAD_COUNT));
+    assert_eq!(call(&mut server, client, "HMGET h d1 d2 d3"), "*3\r\n$-1\r\n$1\r\nv\r\n$-1\r\n");
+    server.shared.set_active_expiry(true);
+    assert_eq!(call(&mut server, client, "HSET h new v"), ":0\r\n");
+    assert_eq!(call(&mut server, client, "HLEN h"), length(DEAD_COUNT - REAPED_FIELDS_MAX));
+}
+
 /// Runs a command with an expired field in the place of `@`: one that is deleted as every change
 /// begins, and others. `reply` is what it answers when the field is not there.
 fn expired_fields_are_gone_for(command: &str, reply: &str) {

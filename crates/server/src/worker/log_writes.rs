@@ -70,7 +70,10 @@ impl<F: Flavour> EventLoop<F> {
             return;
         }
         let log = Arc::clone(self.holding.log());
+        let shared = &self.spec.shared;
+        let begun_us = shared.clock.monotonic_us();
         log.write_behind(index);
+        self.execution.stats(shared).log_us.add(shared.clock.monotonic_us() - begun_us);
         // Each round takes a session at least.
         while log.waits(index, self.holding.first_need()) {
             let released = log.released();

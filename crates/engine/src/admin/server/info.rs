@@ -13,9 +13,11 @@ use crate::pubsub::TopicKind;
 use crate::shared::clients::Client;
 use crate::shared::{PauseMode, Shared};
 use crate::slots::waiter::Waiter;
+use crate::telemetry::spread::Spread;
 use crate::telemetry::stats::{Counter, WorkerStats};
 
-/// The sections in their order; those that `default` leaves out are marked.
+/// The sections in their order; those that `default` leaves out are marked. `debug` is shown only
+/// when it is named, as in Valkey.
 const SECTIONS: &[(&str, bool)] = &[
     ("server", true),
     ("tls", true),
@@ -32,6 +34,7 @@ const SECTIONS: &[(&str, bool)] = &[
     ("cluster", true),
     ("keyspace", true),
     ("workers", false),
+    ("debug", false),
 ];
 
 pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -41,8 +44,7 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
         let says = |word: &str| wanted.iter().any(|wanted| wanted == word);
         says(name)
             || (name == "modules" && says("module_list"))
-            || says("all")
-            || says("everything")
+            || (name != "debug" && (says("all") || says("everything")))
             || (is_default && (wanted.is_empty() || says("default")))
     };
     let mut text = String::new();
@@ -143,6 +145,16 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             // No work is given to child processes.
             lines.line("used_cpu_sys_children", "0.000000");
             lines.line("used_cpu_user_children", "0.000000");
+            // Each worker is what Valkey's main thread and its I/O threads are together.
+            for (index, stats) in shared.stats.iter().enumerate() {
+                let name = match index {
+                    0 => "used_active_time_main_thread".into(),
+                    _ => format!("used_active_time_io_thread_{index}"),
+                };
+                let busy_us = stats.busy_us.value();
+                let value = format_args!("{}.{:06}", busy_us / 1_000_000, busy_us % 1_000_000);
+                lines.line(&name, value);
+            }
         }
         "modules" => lines.title("Modules"),
         "commandstats" => command_stats(shared, &mut lines),
@@ -157,6 +169,7 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.line("cluster_enabled", 0);
         }
         "workers" => workers(shared, &mut lines),
+        "debug" => debug(shared, &mut lines),
         _ => keyspace(cx, &mut lines),
     }
 }
@@ -175,6 +188,22 @@ fn tls(lines: &mut Lines<'_>, fact: &impl Fn(&str) -> String) {
         let name = format!("tls_handshakes_{handshakes}");
         lines.line(&name, fact(&name));
     }
+}
+
+/// Figures of the event loops, of all workers together.
+fn debug(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Debug");
+    lines.line("eventloop_duration_aof_sum", sum(shared, |stats| &stats.log_us));
+    let periodic_us = sum(shared, |stats| &stats.sweep_us) + sum(shared, |stats| &stats.tick_us);
+    lines.line("eventloop_duration_cron_sum", periodic_us);
+    let greatest = |spread: fn(&WorkerStats) -> &Spread| {
+        let of_workers =
+            shared.stats.iter().map(|stats| spread(stats).values().percentile_ns(100.0));
+        of_workers.max().unwrap_or(0)
+    };
+    lines.line("eventloop_duration_max", greatest(|stats| &stats.spreads.iteration_ns) / 1000);
+    let commands_max = greatest(|stats| &stats.spreads.iteration_commands);
+    lines.line("eventloop_cmd_per_cycle_max", commands_max);
 }
 
 /// Section that Redis does not have: a line per worker.
@@ -226,6 +255,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("redis_version", crate::admin::connection::REDIS_VERSION);
     lines.line("server_name", "tidemill");
     lines.line("tidemill_version", env!("CARGO_PKG_VERSION"));
+    lines.line("redis_git_sha1", fact("commit"));
     lines.line("server_mode", "standalone");
     lines.line("os", fact("os"));
     lines.line("arch_bits", usize::BITS);

@@ -1,7 +1,8 @@
 //! Changes of hashes: fields whose time is over go first, as many of them as one command may
 //! take time for. Those beyond are left to later commands and to the sweep; a command that names
 //! one of them finds it gone nevertheless. When the time of all is over, the hash goes as a whole,
-//! in constant time.
+//! in constant time. While active expiry is off (`DEBUG SET-ACTIVE-EXPIRE 0`), only fields that a
+//! command names go.
 
 use tidemill_store::value::hash::{Field, FieldPlace, Hash, HashEdit};
 use tidemill_store::{Encoding, Kind};
@@ -156,7 +157,9 @@ pub(super) fn change<T>(
         room.check_edit(entry, argument_count)?;
     }
     let due_clock = old.and_then(|entry| due_clock(&mut edit, entry));
+    let expires_unnamed = edit.shared().expires_actively();
     if let (Some(entry), Some(clock)) = (old, due_clock)
+        && expires_unnamed
         && is_over(seed, entry, clock)
     {
         // The key goes and comes again: a reader must not see that it was gone.
@@ -169,9 +172,12 @@ pub(super) fn change<T>(
     let mut expired = Vec::new();
     let (mut sets_expiry, mut change_count) = (false, 0);
     let published = edit.change::<Hash<'_>, _>(event, |hash| {
-        expired = due_clock.map_or(Vec::new(), |clock| delete_due_fields(hash, clock));
+        if let Some(clock) = due_clock.filter(|_| expires_unnamed) {
+            expired = delete_due_fields(hash, clock);
+        }
+        let may_leave_some = !expires_unnamed || expired.len() == REAPED_FIELDS_MAX;
         let mut changing = Change {
-            due_clock: due_clock.filter(|_| expired.len() == REAPED_FIELDS_MAX),
+            due_clock: due_clock.filter(|_| may_leave_some),
             edit: hash,
             expired: &mut expired,
             entries_max,

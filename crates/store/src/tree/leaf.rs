@@ -339,7 +339,10 @@ impl<'a> LeafPlan<'a> {
 
     /// Bytes of the planned leaf, its header and table included.
     pub(crate) fn bytes(&self) -> usize {
-        let cut = self.leaf.start(self.at + self.removed) - self.leaf.start(self.at);
+        let cut = match self.removed {
+            0 => 0,
+            removed => self.leaf.start(self.at + removed) - self.leaf.start(self.at),
+        };
         let kept = self.leaf.header().used as usize - cut;
         let data_bytes = kept + self.inserted.map_or(0, parts_bytes);
         leaf_bytes(self.flags(), data_bytes, self.len())
@@ -354,15 +357,23 @@ impl<'a> LeafPlan<'a> {
         }
     }
 
-    pub(crate) fn element_bytes(&self, index: usize) -> usize {
-        self.with(index, parts_bytes)
-    }
-
-    /// Passes element `index` of the planned leaf to `read`.
-    pub(crate) fn with<T>(&self, index: usize, read: impl FnOnce(Parts<'_>) -> T) -> T {
-        match (self.source(index), self.inserted) {
-            (Some(index), _) => read(&[self.leaf.element(index)]),
-            (None, inserted) => read(inserted.unwrap_or_default()),
+    /// Passes the elements of the planned leaf to `visit`, in order and with their indices: in a leaf
+    /// of lengths, one that is looked for by its index takes as long as all before it.
+    #[inline]
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, Parts<'_>)) {
+        let mut present = self.leaf.elements();
+        let mut index = 0;
+        for element in present.by_ref().take(self.at) {
+            visit(index, &[element]);
+            index += 1;
+        }
+        if let Some(parts) = self.inserted {
+            visit(index, parts);
+            index += 1;
+        }
+        for element in present.skip(self.removed) {
+            visit(index, &[element]);
+            index += 1;
         }
     }
 
@@ -388,13 +399,20 @@ impl<'a> LeafPlan<'a> {
 
     /// New leaf of those planned elements that `belongs` accepts.
     pub(crate) fn build(&self, arena: &mut Arena, belongs: impl Fn(usize) -> bool) -> Link {
-        let chosen = || (0..self.len()).filter(|&index| belongs(index));
-        let sizes = chosen().map(|index| self.element_bytes(index));
-        let (data_bytes, longest) =
-            sizes.fold((0, 0), |(sum, longest), bytes| (sum + bytes, longest.max(bytes)));
+        let (mut count, mut data_bytes, mut longest) = (0, 0, 0);
+        self.for_each(|index, parts| {
+            if belongs(index) {
+                let bytes = parts_bytes(parts);
+                (count, data_bytes, longest) = (count + 1, data_bytes + bytes, longest.max(bytes));
+            }
+        });
         let special = flags_for(self.leaf.header().flags, longest);
-        let mut writer = LeafWriter::new(arena, special, data_bytes, chosen().count());
-        chosen().for_each(|index| self.with(index, |parts| writer.push(parts)));
+        let mut writer = LeafWriter::new(arena, special, data_bytes, count);
+        self.for_each(|index, parts| {
+            if belongs(index) {
+                writer.push(parts);
+            }
+        });
         writer.finish()
     }
 }

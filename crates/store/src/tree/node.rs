@@ -546,7 +546,7 @@ impl<'a> Node<'a> {
         if !has_lengths(self.header().flags) {
             return self.elements().position(is_it);
         }
-        let (data, mut start, last) = (self.data(), 0, self.len().checked_sub(1)?);
+        let (data, last) = (self.data(), self.len().checked_sub(1)?);
         if let Some(length) = self.common_length() {
             if length < offset + LENGTH {
                 return None;
@@ -554,11 +554,18 @@ impl<'a> Node<'a> {
             let has_bytes = |element: &[u8]| element[offset..offset + LENGTH] == *bytes;
             return data.chunks_exact(length).position(|it| has_bytes(it) && is_it(it));
         }
-        // Elements that begin too late for the bytes are followed by such alone.
         let behind = data.get(offset..)?;
+        let start_max = behind.len().checked_sub(LENGTH)?;
+        let mut start = 0;
         for (index, &length) in self.lengths(last).iter().rev().enumerate() {
+            if start > start_max {
+                // Elements that begin too late for the bytes are followed by such alone.
+                return None;
+            }
             let length = usize::from(length);
-            if behind.get(start..)?.first_chunk()? == bytes && is_it(&data[start..start + length]) {
+            // SAFETY: `behind` has `LENGTH` bytes from `start_max` on, and `start` is not above it.
+            let found = unsafe { behind.get_unchecked(start..start + LENGTH) };
+            if found == bytes && is_it(&data[start..start + length]) {
                 return Some(index);
             }
             start += length;
@@ -638,9 +645,18 @@ impl<'a> Node<'a> {
     }
 }
 
+/// Sum of lengths of a leaf's elements: below 2^16, as longer leaves have other tables.
 #[inline]
 fn sum_of(lengths: &[u8]) -> usize {
-    lengths.iter().map(|&length| u32::from(length)).sum::<u32>() as usize
+    // Four lanes of two bytes, which add up every other byte each.
+    const LANES: u64 = 0x00ff_00ff_00ff_00ff;
+    let (words, rest) = lengths.as_chunks::<8>();
+    let lanes = words.iter().fold(0, |lanes: u64, &word| {
+        let word = u64::from_le_bytes(word);
+        lanes + (word & LANES) + ((word >> 8) & LANES)
+    });
+    let sum = lanes.wrapping_mul(0x0001_0001_0001_0001) >> 48;
+    sum as usize + rest.iter().map(|&length| usize::from(length)).sum::<usize>()
 }
 
 /// Elements of a leaf by their indices, by its kind of table: a search asks for that once.

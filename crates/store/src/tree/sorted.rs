@@ -320,9 +320,9 @@ fn split_leaf<S: Sorted>(
         _ => Bias::Middle,
     };
     let pieces = if S::Key::TIED {
-        split(arena, plan, bias, 0, |index| index as u64)
+        split(arena, plan, bias, 0, |index, _| index as u64)
     } else {
-        split(arena, plan, bias, 0, |index| match plan.source(index) {
+        split(arena, plan, bias, 0, |index, _| match plan.source(index) {
             Some(index) => S::place(plan.leaf, index).key,
             None => place.key,
         })

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::arena::Arena;
-use super::leaf::{LeafPlan, leaf_bytes};
+use super::leaf::{LeafPlan, Parts, leaf_bytes, parts_bytes};
 use super::limits::NODE_BYTES_MAX;
 use super::update::Pieces;
 
@@ -18,7 +18,8 @@ pub(crate) enum Bias {
     Prepend,
 }
 
-/// Splits a planned leaf by `key_of` its elements into leaves that fit into a node.
+/// Splits a planned leaf by `key_of` its elements, given their indices too, into leaves that fit into
+/// a node.
 ///
 /// Elements of equal keys stay together, and one that is too large for a node with others gets a
 /// leaf of its own. The pieces' keys are lower bounds of their elements' keys; the first has
@@ -28,11 +29,11 @@ pub(crate) fn split(
     plan: &LeafPlan<'_>,
     bias: Bias,
     first_key: u64,
-    key_of: impl Fn(usize) -> u64,
+    key_of: impl Fn(usize, Parts<'_>) -> u64,
 ) -> Pieces {
-    let keys: SmallVec<[u64; 128]> = (0..plan.len()).map(key_of).collect();
-    let mut sorted: SmallVec<[(u64, usize); 128]> =
-        keys.iter().enumerate().map(|(index, &key)| (key, plan.element_bytes(index))).collect();
+    let mut sorted: SmallVec<[(u64, usize); 128]> = SmallVec::with_capacity(plan.len());
+    plan.for_each(|index, parts| sorted.push((key_of(index, parts), parts_bytes(parts))));
+    let keys: SmallVec<[u64; 128]> = sorted.iter().map(|&(key, _)| key).collect();
     sorted.sort_unstable_by_key(|&(key, _)| key);
     let mut bounds: SmallVec<[u64; 4]> = SmallVec::from_slice(&[first_key]);
     match best_cut(plan.flags(), &sorted, bias) {

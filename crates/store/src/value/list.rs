@@ -699,7 +699,7 @@ fn splice_at(
             0 => Bias::Prepend,
             _ => Bias::Middle,
         };
-        let pieces = split(arena, &plan, bias, 0, |index| index as u64);
+        let pieces = split(arena, &plan, bias, 0, |index, _| index as u64);
         arena.discard(link);
         pieces
     };

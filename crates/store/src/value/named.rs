@@ -240,6 +240,11 @@ impl Place {
         self.index.ok().map(|index| self.link.node().element(index))
     }
 
+    /// True if the element is there.
+    pub(super) fn is_taken(&self) -> bool {
+        self.index.is_ok()
+    }
+
     /// The leaf.
     pub(super) fn leaf(&self) -> Node<'_> {
         self.link.node()
@@ -327,8 +332,7 @@ impl<'h, N: Named> NamedEdit<'h, N> {
             only_piece(plan.splice(&mut self.arena))
         } else {
             let seed = self.seed;
-            let key_of =
-                |index: usize| plan.with(index, |parts| N::key_of(seed, N::name_of(leaf, parts)));
+            let key_of = |_, parts: Parts<'_>| N::key_of(seed, N::name_of(leaf, parts));
             let bias = N::bias(leaf, at);
             let pieces = split(&mut self.arena, &plan, bias, path.key(), key_of);
             self.arena.discard(link);

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidemill_store::Encoding as Stored;
 use tidemill_store::value::text::{Text, TextEdit};
 
-use super::registers::{REGISTER_COUNT, Trace, dense_value, with_dense_value};
+use super::registers::{Trace, dense_value, with_dense_value};
 use super::sketch::{Draft, Encoding, HEADER_BYTES, OUTDATED, OUTDATED_AT, Sketch};
 use crate::access::context::{Cx, NewEntry};
 use crate::access::outcome::Outcome;
@@ -110,23 +110,17 @@ fn raise_in_text(text: &mut TextEdit<'_>, trace: Trace) -> bool {
 pub(super) fn pfmerge(cx: &mut Cx<'_, '_>) -> Outcome {
     let (args, target) = (cx.args, cx.arg(1));
     let sparse_bytes_max = cx.settings().sparse_hyperloglog_bytes_max;
-    let mut values = memory::zeros(REGISTER_COUNT)?;
-    let mut is_dense = false;
+    let mut sketches = memory::with_capacity(args.len() - 1)?;
     for key in args.iter().skip(1) {
         let Some(entry) = cx.edit(key).counted().entry() else { continue };
         cx.touch(entry);
-        let sketch = Sketch::of(entry)?;
-        is_dense |= sketch.encoding == Encoding::Dense;
-        sketch.merge_into(&mut values)?;
+        sketches.push(Sketch::of(entry)?);
     }
     let mut draft = match cx.edit(target).entry() {
         Some(entry) => Draft::of(&Sketch::of(entry)?)?,
         None => Draft::empty(),
     };
-    if is_dense {
-        draft.make_dense()?;
-    }
-    draft.raise_all(&values, sparse_bytes_max)?;
+    draft.merge(&sketches, sparse_bytes_max)?;
     draft.mark_outdated()?;
     put(cx, target, draft, ADDED)?;
     cx.reply.ok();

@@ -135,6 +135,15 @@ pub(super) fn set_all_dense(registers: &mut [u8], values: &[u8]) {
     }
 }
 
+/// Raises the register of a trace among all dense ones; true if it was smaller.
+pub(super) fn raise_dense(registers: &mut [u8], Trace { register, value }: Trace) -> bool {
+    let is_raised = value > dense_value(register, |at| registers[at]);
+    if is_raised {
+        set_dense(registers, register, value);
+    }
+    is_raised
+}
+
 /// Sets a register among all dense ones.
 pub(super) fn set_dense(registers: &mut [u8], register: usize, value: u8) {
     let (first, bytes, count) = with_dense_value(register, value, |at| registers[at]);

@@ -13,8 +13,11 @@ use tidemill_store::value::text::Chunk;
 use tidemill_store::{EntryRef, Kind, StringValue};
 
 use super::estimate::Histogram;
-use super::registers::{DENSE_BYTES, Trace, dense_value, raise_to_dense, set_all_dense, set_dense};
-use super::sparse::{self, Raising};
+use super::registers::{
+    DENSE_BYTES, REGISTER_COUNT, Trace, dense_value, raise_dense, raise_to_dense, set_all_dense,
+    set_dense,
+};
+use super::sparse::{self, Raising, Run};
 use crate::error::CommandError;
 use crate::memory;
 
@@ -59,6 +62,10 @@ pub(super) struct Sketch<'g> {
     header: [u8; HEADER_BYTES],
 }
 
+/// Bytes of sparse strings up to which their registers are raised one by one in dense ones: more take
+/// longer than to unpack those and to pack them again.
+const SINGLY_RAISED_BYTES_MAX: u64 = 4096;
+
 /// Bytes by which a sparse string may grow as a register is raised, without being moved.
 const GROWTH_BYTES: usize = 8;
 
@@ -82,6 +89,10 @@ impl<'g> Sketch<'g> {
             _ => return None,
         };
         header.starts_with(MAGIC).then_some(Sketch { value, encoding, header })
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.encoding == Encoding::Sparse
     }
 
     /// Estimate that is kept in the string, unless it is outdated.
@@ -137,16 +148,25 @@ impl<'g> Sketch<'g> {
     ///
     /// [`corrupt`].
     pub(super) fn merge_into(&self, values: &mut [u8]) -> Result<(), CommandError> {
-        let bytes = self.contiguous()?;
-        let registers = &bytes[HEADER_BYTES..];
         if self.encoding == Encoding::Dense {
-            raise_to_dense(values, registers);
+            raise_to_dense(values, &self.contiguous()?[HEADER_BYTES..]);
             return Ok(());
         }
-        let is_whole = sparse::visit(registers, |first, run| {
+        self.visit_sparse(|first, run| {
+            let values = &mut values[first..first + run.len];
+            values.iter_mut().for_each(|value| *value = run.value.max(*value));
+        })
+    }
+
+    /// Passes runs of sparse registers that are not zero to `visit`, with their first registers.
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    fn visit_sparse(&self, mut visit: impl FnMut(usize, Run)) -> Result<(), CommandError> {
+        let is_whole = sparse::visit(&self.contiguous()?[HEADER_BYTES..], |first, run| {
             if run.value > 0 {
-                let values = &mut values[first..first + run.len];
-                values.iter_mut().for_each(|value| *value = run.value.max(*value));
+                visit(first, run);
             }
         });
         if is_whole { Ok(()) } else { Err(corrupt()) }
@@ -220,12 +240,44 @@ impl<'g> Draft<'g> {
             }
         }
         let Draft::Dense(bytes) = self else { return Ok(false) };
-        let registers = &mut bytes[HEADER_BYTES..];
-        let is_raised = trace.value > dense_value(trace.register, |at| registers[at]);
-        if is_raised {
-            set_dense(registers, trace.register, trace.value);
+        Ok(raise_dense(&mut bytes[HEADER_BYTES..], trace))
+    }
+
+    /// Raises all registers to those of some sketches, of which the draft's own is the first, if it
+    /// is stored. One that is dense makes the draft dense. `sparse_bytes_max` is as in
+    /// [`raise`](Self::raise).
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`], [`CommandError::NoMemory`].
+    pub(super) fn merge(
+        &mut self,
+        sketches: &[Sketch<'_>],
+        sparse_bytes_max: u64,
+    ) -> Result<(), CommandError> {
+        let dense_count = sketches.iter().filter(|sketch| !sketch.is_sparse()).count();
+        let mut sparse = sketches.iter().filter(|sketch| sketch.is_sparse());
+        let sparse_bytes: u64 = sparse.clone().map(|sketch| sketch.value.len()).sum();
+        if let Draft::Dense(bytes) = self
+            && dense_count == 1
+            && sparse_bytes <= SINGLY_RAISED_BYTES_MAX
+        {
+            // The dense one is the draft's own.
+            let registers = &mut bytes[HEADER_BYTES..];
+            return sparse.try_for_each(|sketch| {
+                sketch.visit_sparse(|first, Run { value, len, .. }| {
+                    (first..first + len).for_each(|register| {
+                        raise_dense(registers, Trace { register, value });
+                    });
+                })
+            });
         }
-        Ok(is_raised)
+        let mut values = memory::zeros(REGISTER_COUNT)?;
+        sketches.iter().try_for_each(|sketch| sketch.merge_into(&mut values))?;
+        if dense_count > 0 {
+            self.make_dense()?;
+        }
+        self.raise_all(&values, sparse_bytes_max)
     }
 
     /// Raises all registers to values, one per register, none of which is less than what its
@@ -234,11 +286,7 @@ impl<'g> Draft<'g> {
     /// # Errors
     ///
     /// [`corrupt`].
-    pub(super) fn raise_all(
-        &mut self,
-        values: &[u8],
-        sparse_bytes_max: u64,
-    ) -> Result<(), CommandError> {
+    fn raise_all(&mut self, values: &[u8], sparse_bytes_max: u64) -> Result<(), CommandError> {
         for (register, &value) in values.iter().enumerate() {
             if let Draft::Dense(bytes) = self {
                 set_all_dense(&mut bytes[HEADER_BYTES..], values);

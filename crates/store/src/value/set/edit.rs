@@ -62,7 +62,7 @@ impl<'h> SetEdit<'h> {
     /// Adds a member; true if it is new. The member must not lie in this edit's own nodes.
     pub fn insert(&mut self, member: Member<'_>) -> bool {
         let place = self.tree.place_of(member);
-        if place.as_ref().and_then(named::Place::element).is_some() {
+        if place.as_ref().is_some_and(named::Place::is_taken) {
             return false;
         }
         let stride = match (&place, member) {

@@ -82,6 +82,9 @@ fn an_element_is_found_whether_all_have_one_length_or_not() {
         let all = elements.iter().map(Vec::as_slice);
         let leaf = leaf::of_elements(&mut arena, flags::LENGTHS, all.clone());
         let leaf = leaf.expect("there are elements").node();
+        for (index, element) in all.clone().enumerate() {
+            assert_eq!(leaf.element(index), element);
+        }
         for wanted in all.clone().chain([&[0, 1][..], &[], &[9; 9]]) {
             let expected = all.clone().position(|element| element == wanted);
             assert_eq!(leaf.position(|element| element == wanted), expected);

@@ -13,7 +13,7 @@
 //! has none: its key's length is in the 16 highest bits of the root's address. A longer key carries
 //! eight bytes more. An entry is immutable once published, but for `recency` (how recently
 //! or how often it was read), `cut` (reserved for the snapshot that contains it), and the root of a
-//! list or hash ([`EntryRef::set_root`]). A string of up
+//! tree, except those of streams and of strings in chunks ([`EntryRef::set_root`]). A string of up
 //! to [`INLINE_VALUE_BYTES_MAX`] is stored inside; a longer one is shared by reference count; every
 //! other value is the root of a tree.
 //!
@@ -373,7 +373,7 @@ pub struct EntryRef<'g> {
 
 impl<'g> EntryRef<'g> {
     /// True if both are one published entry. What hangs from it is the same then, if it was pinned
-    /// where it [`changes_in_place`](EntryRef::changes_in_place).
+    /// where it [`may_change`](EntryRef::may_change).
     #[must_use]
     pub fn is(self, other: EntryRef<'_>) -> bool {
         self.pointer == other.pointer

@@ -6,7 +6,8 @@
 //!
 //! - a change in place leaves the entry where it is, and all counts as they were;
 //! - it does not happen beside a pin, nor when the edit fails;
-//! - a read whose slot's word is unchanged is of one moment, as is a pinned version;
+//! - a read whose slot's word is unchanged is of one moment, as is a pinned version; one view of a
+//!   set or sorted set is, whatever the word says;
 //! - of one field, a reader sees no older value after a newer one, whatever happened to the tree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -20,6 +21,8 @@ use tidemill_store::entry::StringValue;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::List;
+use tidemill_store::value::set::{Member as SetMember, Set};
+use tidemill_store::value::sorted_set::SortedSet;
 use tidemill_store::value::text::Text;
 use tidemill_store::{
     Block, Collection, Encoding, EntryRef, Heap, Judge, Keyspace, Member, Published,
@@ -693,4 +696,88 @@ fn what_is_one_leaf_is_of_one_moment() {
             is_leaf
         },
     );
+}
+
+/// Members that follow each other, of which each write takes the first out and puts the next one
+/// in: who sees no such run has seen several versions.
+trait Window: Collection {
+    fn put(edit: &mut Self::Edit<'_>, number: u64);
+    fn take(edit: &mut Self::Edit<'_>, number: u64);
+    fn numbers(view: Self::View<'_>) -> Vec<u64>;
+}
+
+impl Window for Set<'_> {
+    fn put(edit: &mut Self::Edit<'_>, number: u64) {
+        assert!(edit.insert(SetMember::String(&text_of(number))));
+    }
+
+    fn take(edit: &mut Self::Edit<'_>, number: u64) {
+        assert!(edit.remove(SetMember::String(&text_of(number))));
+    }
+
+    fn numbers(view: Self::View<'_>) -> Vec<u64> {
+        let number = |member| match member {
+            SetMember::Integer(number) => number as u64,
+            SetMember::String(text) => number_of(text),
+        };
+        view.iter().map(number).inspect(|_| std::hint::spin_loop()).collect()
+    }
+}
+
+impl Window for SortedSet<'_> {
+    fn put(edit: &mut Self::Edit<'_>, number: u64) {
+        assert!(edit.set(&text_of(number), number as f64).is_none());
+    }
+
+    fn take(edit: &mut Self::Edit<'_>, number: u64) {
+        assert!(edit.remove(&text_of(number)).is_some());
+    }
+
+    fn numbers(view: Self::View<'_>) -> Vec<u64> {
+        view.iter().map(|item| number_of(item.member)).inspect(|_| std::hint::spin_loop()).collect()
+    }
+}
+
+fn one_view_is_of_one_moment<C: Window>(length: u64) {
+    let (world, mut first) = (World::new(), 0);
+    let kept_count = AtomicU64::new(0);
+    run::<Qsbr>(
+        &world,
+        |heap| {
+            world.write::<C>(heap, |edit| (0..length).for_each(|number| C::put(edit, number)));
+        },
+        |heap| {
+            let is_kept = world.write::<C>(heap, |edit| {
+                C::take(edit, first);
+                C::put(edit, first + length);
+            });
+            kept_count.fetch_add(u64::from(is_kept), Ordering::Relaxed);
+            first += 1;
+        },
+        &|reader, _| {
+            let guard = reader.enter();
+            let entry = world.entry(guard.section()).unwrap();
+            let mut numbers = C::numbers(entry.view::<C>(world.keyspace.seed()).unwrap());
+            numbers.sort_unstable();
+            let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+            assert!(is_run && numbers.len() as u64 == length, "several moments: {numbers:?}");
+            true
+        },
+    );
+    let kept_count = kept_count.into_inner();
+    assert!(kept_count > first / 2, "{kept_count} of {first} writes kept the entry");
+}
+
+#[test]
+fn one_view_of_a_set_is_of_one_moment() {
+    let _alone = alone();
+    one_view_is_of_one_moment::<Set<'_>>(10);
+    one_view_is_of_one_moment::<Set<'_>>(500);
+}
+
+#[test]
+fn one_view_of_a_sorted_set_is_of_one_moment() {
+    let _alone = alone();
+    one_view_is_of_one_moment::<SortedSet<'_>>(10);
+    one_view_is_of_one_moment::<SortedSet<'_>>(500);
 }

@@ -41,7 +41,7 @@ impl<'g> FoundKeys<'g> {
 
     /// True if a found collection may change under its entry, unless it is pinned.
     pub(crate) fn need_pin(&self) -> bool {
-        self.keys.iter().any(|(_, entry)| entry.is_some_and(EntryRef::changes_in_place))
+        self.keys.iter().any(|(_, entry)| entry.is_some_and(EntryRef::may_change))
     }
 
     /// Takes a pin, which began under the locks of all slots.

@@ -127,3 +127,47 @@ fn reads_of_many_fields_are_of_one_moment_and_end() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+const SETS: usize = 300;
+const SET_READS: usize = 2000;
+
+/// Moves the member `moved` from the last set to the first, or back.
+fn move_member(round: usize) -> Vec<Vec<u8>> {
+    let (first, last) = ("s0".to_owned(), format!("s{}", SETS - 1));
+    let (from, to) = if round.is_multiple_of(2) { (last, first) } else { (first, last) };
+    words("SMOVE", [from, to, "moved".into()])
+}
+
+#[test]
+fn reads_of_many_sets_are_of_one_moment_and_end() {
+    let shared = server_of_two_workers();
+    let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
+    let mut seat = Seat::new(&shared, &domain, 0);
+    for index in 0..SETS {
+        seat.call(&words("SADD", [format!("s{index}"), format!("own:{index}")]));
+    }
+    seat.call(&words("SADD", [format!("s{}", SETS - 1), "moved".into()]));
+    drop(seat);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (shared, domain, stop) = (&shared, &domain, &stop);
+        scope.spawn(move || {
+            let mut seat = Seat::new(shared, domain, 1);
+            let mut rounds = 0..;
+            while !stop.load(Ordering::Relaxed) {
+                rounds.next().into_iter().for_each(|round| drop(seat.call(&move_member(round))));
+            }
+        });
+        let mut seat = Seat::new(shared, domain, 0);
+        let read = words("SUNION", (0..SETS).map(|index| format!("s{index}")));
+        for _ in 0..SET_READS {
+            let reply = seat.call(&read);
+            // The other one ends before the test fails.
+            if !reply.starts_with(&format!("*{}\r\n", SETS + 1)) || !reply.contains("moved") {
+                stop.store(true, Ordering::Relaxed);
+                panic!("sets of several moments: {reply}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

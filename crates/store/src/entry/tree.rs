@@ -81,12 +81,11 @@ impl<'g> EntryRef<'g> {
         self.root().filter(|_| self.kind() == kind)
     }
 
-    /// True if the value may change without its entry: a leaf of its tree may be replaced by
-    /// another, and of lists and hashes the root. What is read of two leaves, or in two views, is
-    /// of one moment then only if the slot's word is unchanged.
+    /// True if a leaf of the value's tree may be replaced by another while the root stays. What is
+    /// read of two leaves is of one moment then only if the slot's word is unchanged.
     ///
     /// Sets and sorted sets do not change so: each of their changes is one of several leaves, or of
-    /// the number of members.
+    /// the number of members. All that one view shows is of one version.
     #[must_use]
     #[inline]
     pub fn changes_in_place(self) -> bool {
@@ -94,11 +93,22 @@ impl<'g> EntryRef<'g> {
         KINDS << (TREE << 4) >> (self.header().kind & 63) & 1 != 0
     }
 
-    /// True of a list's or hash's tree, whose root may change while the entry stays. Reads of all
-    /// other trees count by hits alone, also those that look at the entry twice.
+    /// True if the root of the value's tree may change while the entry stays: two views may show
+    /// different versions then. Streams keep theirs: some reads look at them twice.
     #[inline]
     pub(crate) fn may_change_root(self) -> bool {
-        matches!(self.kind(), Kind::List | Kind::Hash) && self.storage() == TREE
+        const KINDS: u64 = 1 << Kind::List as u8
+            | 1 << Kind::Hash as u8
+            | 1 << Kind::Set as u8
+            | 1 << Kind::SortedSet as u8;
+        KINDS << (TREE << 4) >> (self.header().kind & 63) & 1 != 0
+    }
+
+    /// True if the value may change while the entry stays, unless it is pinned.
+    #[must_use]
+    #[inline]
+    pub fn may_change(self) -> bool {
+        self.changes_in_place() || self.may_change_root()
     }
 
     /// Prefetches the root of the value's tree, if it is one.

@@ -128,8 +128,8 @@ fn reads_of_many_fields_are_of_one_moment_and_end() {
     });
 }
 
-const SETS: usize = 300;
-const SET_READS: usize = 2000;
+const SETS: usize = 3000;
+const SET_READS: usize = 1500;
 
 /// Moves the member `moved` from the last set to the first, or back.
 fn move_member(round: usize) -> Vec<Vec<u8>> {

@@ -651,12 +651,16 @@ fn sum_of(lengths: &[u8]) -> usize {
     // Four lanes of two bytes, which add up every other byte each.
     const LANES: u64 = 0x00ff_00ff_00ff_00ff;
     let (words, rest) = lengths.as_chunks::<8>();
+    let mut sum = rest.iter().fold(0, |sum: u32, &length| sum + u32::from(length));
+    if words.is_empty() {
+        return sum as usize;
+    }
     let lanes = words.iter().fold(0, |lanes: u64, &word| {
         let word = u64::from_le_bytes(word);
         lanes + (word & LANES) + ((word >> 8) & LANES)
     });
-    let sum = lanes.wrapping_mul(0x0001_0001_0001_0001) >> 48;
-    sum as usize + rest.iter().map(|&length| usize::from(length)).sum::<usize>()
+    sum += (lanes.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32;
+    sum as usize
 }
 
 /// Elements of a leaf by their indices, by its kind of table: a search asks for that once.

@@ -357,8 +357,11 @@ fn place_in_leaf(leaf: Node<'_>, member: &[u8]) -> Option<(usize, f64)> {
     let mut start = 0;
     for (index, end) in leaf.ends().enumerate() {
         let element = &data[start..end];
-        let score_bytes = score::stored_bytes(element[0]);
-        if element.len() == score_bytes + member.len() && same(&element[score_bytes..], member) {
+        // Members differ; the bytes of their scores are looked at in the one only.
+        if let Some(score_bytes) = element.len().checked_sub(member.len())
+            && same(&element[score_bytes..], member)
+            && score_bytes == score::stored_bytes(element[0])
+        {
             return Some((index, score::decode(element).0));
         }
         start = end;

@@ -1,9 +1,11 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -244,4 +246,51 @@ func (z zipf) draw(random *rand.Rand) int {
 		}
 	}
 	return low
+}
+
+// Buffers of clients count for maxmemory as of the last tick. Those of one that is gone do not,
+// even if they were dropped before it was: the next write has room, and need not wait for a tick.
+func TestEviction_BuffersOfClosedClientsCountNoMore(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--maxmemory", "4mb", "--worker-threads", "1")
+	conn := server.Dial(t)
+	value := strings.Repeat("v", 200_000)
+	expectOK(t, conn, "SET", "large", value)
+	gets := wire.AppendCommand(nil, wire.Arguments("GET", "large")...)
+	for range 5 {
+		reader, err := net.Dial("tcp", server.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reader.Write(bytes.Repeat(gets, 200)); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "replies that nobody reads take the room", func() bool {
+			reply, err := conn.Do("SET", "small", "v")
+			return err == nil && strings.Contains(reply.String(), "OOM command")
+		})
+		reader.Close()
+		waitFor(t, "the client is gone", func() bool {
+			return information(t, conn, "connected_clients") == 1
+		})
+		expectOK(t, conn, "SET", "small", "v")
+	}
+}
+
+// A limit, or a policy, that asks for an eviction is obeyed before the next command.
+func TestEviction_FollowsTheSettingsAtOnce(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	conn := server.Dial(t)
+	expectOK(t, conn, "CONFIG", "SET", "import-mode", "yes")
+	for range 5 {
+		expectOK(t, conn, "SET", "key", "value")
+		expectOK(t, conn, "CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "allkeys-lru")
+		if reply, err := conn.Do("DBSIZE"); err != nil || reply.String() != ":1" {
+			t.Fatalf("in import mode: %v, %v", reply, err)
+		}
+		expectOK(t, conn, "CONFIG", "SET", "import-mode", "no")
+		if reply, err := conn.Do("DBSIZE"); err != nil || reply.String() != ":0" {
+			t.Fatalf("out of import mode: %v, %v", reply, err)
+		}
+		expectOK(t, conn, "CONFIG", "SET", "import-mode", "yes", "maxmemory", "0")
+	}
 }

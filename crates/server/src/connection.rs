@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     /// Pushes for the end of a reply that is made in pieces.
     pub(crate) postponed_pushes: Option<Box<ReplyBuffer>>,
     pub(crate) soft_limit: SoftLimit,
+    /// Bytes of its buffers that its worker counts for `maxmemory`: those of the last tick.
+    pub(crate) counted_bytes: u64,
     /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
     pub(crate) state: ConnectionState,
@@ -74,6 +76,7 @@ impl Connection {
             held: HeldReplies::default(),
             postponed_pushes: None,
             soft_limit: SoftLimit::default(),
+            counted_bytes: 0,
             work: 0,
             state: ConnectionState::NEW,
             idleness: Idleness::new(now_ms),

@@ -321,9 +321,9 @@ impl Worker {
         self.client_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     }
 
-    /// A client is gone that had these bytes of buffers: they need not be evicted for any more.
+    /// A client is gone for which these bytes of buffers were counted: they need not be evicted for
+    /// any more.
     pub fn forget_client_bytes(&mut self, bytes: u64) {
-        // It may have taken more since all were counted.
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.client_bytes = self.client_bytes.saturating_sub(bytes).max(0);
     }
@@ -393,6 +393,8 @@ impl Worker {
         self.refresh_use_stamp();
         let (limit_bytes, used) = (self.settings.maxmemory_bytes, self.used_bytes());
         self.lease.set_limit(limit_bytes, shared.worker_count(), used);
+        // Keys that could not be evicted may be by other settings.
+        self.eviction.paused_until_us = 0;
         let bytes = usize::try_from(shared.retired_bytes_max(&self.settings)).unwrap_or(usize::MAX);
         self.heap.retired().set_limits(Limits { bytes, items: bytes / RETIRED_ITEM_BYTES });
     }

@@ -47,6 +47,7 @@ impl<F: Flavour> EventLoop<F> {
         scheduler.dequeue(index);
         connection.state.end_throttle();
         connection.input.give_back();
+        execution.worker_mut().forget_client_bytes(std::mem::take(&mut connection.counted_bytes));
         // It is registered, so this cannot fail; and the next owner would notice.
         let _ = poll.remove(&connection.transport);
         let client = Arc::clone(&connection.session.client);
@@ -87,7 +88,8 @@ impl<F: Flavour> EventLoop<F> {
         let EventLoop { spec, execution, connections, scheduler, .. } = self;
         let mut connection = connections.remove(index);
         connection.transport.send_last();
-        execution.worker_mut().forget_client_bytes(connection.memory_bytes());
+        // Its buffers may be empty by now.
+        execution.worker_mut().forget_client_bytes(connection.counted_bytes);
         let shared = &spec.shared;
         let id = connection.session.id();
         scheduler.forget(index, id);

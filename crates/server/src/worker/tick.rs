@@ -80,11 +80,12 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Counts the buffers of clients for `maxmemory`, while it is set.
     fn count_client_memory(&mut self) {
-        let bytes = match self.execution.worker().is_limited() {
-            true => self.connections.iter().map(|(_, client)| client.memory_bytes()).sum(),
-            false => 0,
-        };
-        self.execution.worker_mut().set_client_bytes(bytes);
+        let is_limited = self.execution.worker().is_limited();
+        let counted = self.connections.iter_mut().map(|(_, client)| {
+            client.counted_bytes = if is_limited { client.memory_bytes() } else { 0 };
+            client.counted_bytes
+        });
+        self.execution.worker_mut().set_client_bytes(counted.sum());
     }
 
     /// Evicts a client at once if by itself it takes more than all may; returns true if it did.

@@ -357,8 +357,8 @@ impl<'a> LeafPlan<'a> {
         }
     }
 
-    /// Passes the elements of the planned leaf to `visit`, in order and with their indices: in a leaf
-    /// of lengths, one that is looked for by its index takes as long as all before it.
+    /// Passes the elements of the planned leaf to `visit`, in order and with their indices: in a
+    /// leaf of lengths, one that is looked for by its index takes as long as all before it.
     #[inline]
     pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, Parts<'_>)) {
         let mut present = self.leaf.elements();

@@ -18,8 +18,8 @@ pub(crate) enum Bias {
     Prepend,
 }
 
-/// Splits a planned leaf by `key_of` its elements, given their indices too, into leaves that fit into
-/// a node.
+/// Splits a planned leaf by `key_of` its elements, given their indices too, into leaves that fit
+/// into a node.
 ///
 /// Elements of equal keys stay together, and one that is too large for a node with others gets a
 /// leaf of its own. The pieces' keys are lower bounds of their elements' keys; the first has

@@ -62,8 +62,8 @@ pub(super) struct Sketch<'g> {
     header: [u8; HEADER_BYTES],
 }
 
-/// Bytes of sparse strings up to which their registers are raised one by one in dense ones: more take
-/// longer than to unpack those and to pack them again.
+/// Bytes of sparse strings up to which their registers are raised one by one in dense ones: more
+/// take longer than to unpack those and to pack them again.
 const SINGLY_RAISED_BYTES_MAX: u64 = 4096;
 
 /// Bytes by which a sparse string may grow as a register is raised, without being moved.

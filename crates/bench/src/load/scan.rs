@@ -93,13 +93,6 @@ impl Scanner {
         let mut start = if self.elements_left == 0 { Some(0) } else { None };
         while at < buffer.len() {
             if self.elements_left == 0 {
-                if let Some(bytes) = whole_string(&buffer[at..]) {
-                    let raw = Some(&buffer[at..at + bytes]);
-                    let (kind, bytes) = (ReplyKind::Value, bytes as u64);
-                    on_reply(Reply { kind, bytes, nested_nils: 0, elements: 0, raw });
-                    at += bytes as usize;
-                    continue;
-                }
                 start = Some(at);
                 self.elements_left = 1;
                 self.kind = None;
@@ -211,27 +204,6 @@ impl Scanner {
     fn claim(&mut self, elements: u64) {
         self.elements_left = self.elements_left.saturating_add(elements);
     }
-}
-
-/// Bytes of the bulk string or of the `OK` that a buffer begins with, if all of it is there: most
-/// replies are no other.
-#[inline]
-fn whole_string(buffer: &[u8]) -> Option<usize> {
-    const DIGITS_MAX: usize = 6;
-    if buffer.starts_with(b"+OK\r\n") {
-        return Some(5);
-    }
-    let (b'$', digits) = buffer.split_first()? else { return None };
-    let (mut length, mut count) = (0, 0);
-    while let Some(&digit @ b'0'..=b'9') = digits.get(count) {
-        length = length * 10 + usize::from(digit - b'0');
-        count += 1;
-        if count > DIGITS_MAX {
-            return None;
-        }
-    }
-    let bytes = 1 + count + 2 + length + 2;
-    (count > 0 && digits[count..].starts_with(b"\r\n") && bytes <= buffer.len()).then_some(bytes)
 }
 
 #[inline]

@@ -191,12 +191,25 @@ fn corrupt_strings_are_refused_as_by_valkey() {
         [&dense[..], b"x"].concat(),
         dense,
     ];
+    both.check("LPUSH list a");
     for string in &strings {
-        for command in
-            ["PFCOUNT h", "PFADD h", "PFADD h a", "PFADD h a b c", "PFMERGE m h", "PFCOUNT h none"]
-        {
+        for command in [
+            "PFCOUNT h",
+            "PFADD h",
+            "PFADD h a",
+            "PFADD h a b c",
+            "PFMERGE m h",
+            "PFMERGE m h list",
+            "PFMERGE m list h",
+            "PFMERGE dense h",
+            "PFMERGE dense h list",
+            "PFCOUNT h none",
+        ] {
             both.check("DEL m");
             let (ours, theirs) = both.ask(&[b"SET".as_slice(), b"h", string]);
+            assert_eq!(ours, theirs);
+            let (ours, theirs) =
+                both.ask(&[b"SET".as_slice(), b"dense", strings.last().expect("the dense one")]);
             assert_eq!(ours, theirs);
             let reply = both.check(command);
             // Valkey keeps what an addition has changed before it fails, and calls it raw.
@@ -205,6 +218,7 @@ fn corrupt_strings_are_refused_as_by_valkey() {
                 bytes_of(&mut both, "h");
                 bytes_of(&mut both, "m");
             }
+            bytes_of(&mut both, "dense");
         }
     }
 }

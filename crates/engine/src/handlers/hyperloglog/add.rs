@@ -114,7 +114,14 @@ pub(super) fn pfmerge(cx: &mut Cx<'_, '_>) -> Outcome {
     for key in args.iter().skip(1) {
         let Some(entry) = cx.edit(key).counted().entry() else { continue };
         cx.touch(entry);
-        sketches.push(Sketch::of(entry)?);
+        match Sketch::of(entry) {
+            Ok(sketch) => sketches.push(sketch),
+            Err(error) => {
+                // Runs of the keys before that are not valid are an error that comes first.
+                sketches.iter().try_for_each(Sketch::check)?;
+                return Err(error.into());
+            }
+        }
     }
     let mut draft = match cx.edit(target).entry() {
         Some(entry) => Draft::of(&Sketch::of(entry)?)?,

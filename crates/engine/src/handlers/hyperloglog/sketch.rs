@@ -142,6 +142,15 @@ impl<'g> Sketch<'g> {
         if is_whole { Ok(histogram) } else { Err(corrupt()) }
     }
 
+    /// Checks that it has all registers.
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        if self.is_sparse() { self.visit_sparse(|_, _| {}) } else { Ok(()) }
+    }
+
     /// Raises values, one per register, to those of this one.
     ///
     /// # Errors

@@ -256,7 +256,6 @@ impl<F: Flavour> EventLoop<F> {
     /// Applies the configuration that is in force now.
     fn reconfigure(&mut self) {
         self.execution.defragment_soon();
-        self.execution.relieve(&self.spec.shared);
         self.config = AppliedConfig::new(&self.spec.shared);
         self.config.limit_output(self.execution.worker_mut());
         self.spec.handover.set_clients_max(self.config.clients_max);
@@ -273,8 +272,8 @@ impl<F: Flavour> EventLoop<F> {
     /// answered before a client connected applies to its connection.
     fn catch_up(&mut self) {
         if self.config.is_outdated(&self.spec.shared) {
-            self.execution.worker_mut().refresh_settings(&self.spec.shared);
             self.reconfigure();
+            self.execution.worker_mut().refresh_settings(&self.spec.shared);
         }
     }
 

@@ -196,12 +196,6 @@ impl<F: Flavour> Execution<F> {
         worker.post_changes(shared);
     }
 
-    /// Evicts keys, before the next command, that a change of the settings has made too many.
-    pub(super) fn relieve(&mut self, shared: &Shared) {
-        execute::relieve(shared, &mut self.worker, &mut self.reader);
-        self.worker.post_changes(shared);
-    }
-
     /// Sweeps for expired keys if it is time to.
     pub(super) fn sweep_if_due(&mut self, shared: &Shared, now_us: u64) {
         let Execution { worker, reader, .. } = self;

@@ -2,6 +2,7 @@
 //! own. What a read was disturbed in, it looks up under the locks: it sees one moment nevertheless,
 //! and it ends.
 
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -43,6 +44,36 @@ fn server_of_two_workers() -> Arc<Shared> {
     }))
 }
 
+/// Writes on one worker, the command of each number, until the reads on another one are over.
+///
+/// # Panics
+///
+/// With what a read finds wrong.
+fn read_beside_writes(
+    (shared, domain): (&Arc<Shared>, &Arc<Domain<Qsbr>>),
+    (numbers, write): (RangeFrom<u64>, fn(u64) -> Vec<Vec<u8>>),
+    (count, mut read): (usize, impl FnMut(&mut Seat) -> Result<(), String>),
+) {
+    let stop = AtomicBool::new(false);
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut seat = Seat::new(shared, domain, 1);
+            for number in numbers {
+                seat.call(&write(number));
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut seat = Seat::new(shared, domain, 0);
+        let found = (0..count).try_for_each(|_| read(&mut seat));
+        // The other one ends before the test fails.
+        stop.store(true, Ordering::Relaxed);
+        found
+    });
+    assert_eq!(found, Ok(()));
+}
+
 #[test]
 fn reads_of_many_keys_are_of_one_moment_and_end() {
     let shared = server_of_two_workers();
@@ -50,35 +81,20 @@ fn reads_of_many_keys_are_of_one_moment_and_end() {
     let mut seat = Seat::new(&shared, &domain, 0);
     seat.call(&words("MSET", (0..KEYS).flat_map(|key| [format!("k{key}"), "0".into()])));
     drop(seat);
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let (shared, domain, stop) = (&shared, &domain, &stop);
-        scope.spawn(move || {
-            let mut seat = Seat::new(shared, domain, 1);
-            for round in 1.. {
-                seat.call(&write_ends(round));
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
-            }
-        });
-        let mut seat = Seat::new(shared, domain, 0);
-        let read = words("MGET", (0..KEYS).map(|key| format!("k{key}")));
-        let mut last = Some(0);
-        for _ in 0..READS {
-            let reply = seat.call(&read);
-            let values: Vec<&str> = reply.split("\r\n").skip(2).step_by(2).collect();
-            let number = |key: usize| values.get(key).and_then(|text| text.parse::<u64>().ok());
-            let (first, second) = (number(0), number(KEYS - 1));
-            // The other one ends before the test fails.
-            if first != second || first < last {
-                stop.store(true, Ordering::Relaxed);
-                panic!("{first:?} and {second:?} after {last:?}");
-            }
-            last = first;
+    let command = words("MGET", (0..KEYS).map(|key| format!("k{key}")));
+    let mut last = Some(0);
+    let read = |seat: &mut Seat| {
+        let reply = seat.call(&command);
+        let values: Vec<&str> = reply.split("\r\n").skip(2).step_by(2).collect();
+        let number = |key: usize| values.get(key).and_then(|text| text.parse::<u64>().ok());
+        let (first, second) = (number(0), number(KEYS - 1));
+        if first != second || first < last {
+            return Err(format!("{first:?} and {second:?} after {last:?}"));
         }
-        stop.store(true, Ordering::Relaxed);
-    });
+        last = first;
+        Ok(())
+    };
+    read_beside_writes((&shared, &domain), (1.., write_ends), (READS, read));
 }
 
 const FIELDS: u64 = 1000;
@@ -97,42 +113,29 @@ fn reads_of_many_fields_are_of_one_moment_and_end() {
     let mut seat = Seat::new(&shared, &domain, 0);
     (0..FIELDS).for_each(|number| drop(seat.call(&write_field(number))));
     drop(seat);
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let (shared, domain, stop) = (&shared, &domain, &stop);
-        scope.spawn(move || {
-            let mut seat = Seat::new(shared, domain, 1);
-            let mut numbers = FIELDS..;
-            while !stop.load(Ordering::Relaxed) {
-                numbers.next().into_iter().for_each(|number| drop(seat.call(&write_field(number))));
-            }
-        });
-        let mut seat = Seat::new(shared, domain, 0);
-        let read = words("HVALS", ["hash".into()]);
-        let mut last = 0;
-        for _ in 0..FIELD_READS {
-            let reply = seat.call(&read);
-            let values = reply.split("\r\n").skip(2).step_by(2);
-            let mut numbers: Vec<u64> = values.filter_map(|text| text.parse().ok()).collect();
-            numbers.sort_unstable();
-            let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-            let first = numbers.first().copied().unwrap_or_default();
-            // The other one ends before the test fails.
-            if !is_run || numbers.len() as u64 != FIELDS || first < last {
-                stop.store(true, Ordering::Relaxed);
-                panic!("fields of several moments after {last}: {numbers:?}");
-            }
-            last = first;
+    let command = words("HVALS", ["hash".into()]);
+    let mut last = 0;
+    let read = |seat: &mut Seat| {
+        let reply = seat.call(&command);
+        let values = reply.split("\r\n").skip(2).step_by(2);
+        let mut numbers: Vec<u64> = values.filter_map(|text| text.parse().ok()).collect();
+        numbers.sort_unstable();
+        let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        let first = numbers.first().copied().unwrap_or_default();
+        if !is_run || numbers.len() as u64 != FIELDS || first < last {
+            return Err(format!("fields of several moments after {last}: {numbers:?}"));
         }
-        stop.store(true, Ordering::Relaxed);
-    });
+        last = first;
+        Ok(())
+    };
+    read_beside_writes((&shared, &domain), (FIELDS.., write_field), (FIELD_READS, read));
 }
 
 const SETS: usize = 3000;
 const SET_READS: usize = 1500;
 
 /// Moves the member `moved` from the last set to the first, or back.
-fn move_member(round: usize) -> Vec<Vec<u8>> {
+fn move_member(round: u64) -> Vec<Vec<u8>> {
     let (first, last) = ("s0".to_owned(), format!("s{}", SETS - 1));
     let (from, to) = if round.is_multiple_of(2) { (last, first) } else { (first, last) };
     words("SMOVE", [from, to, "moved".into()])
@@ -148,26 +151,11 @@ fn reads_of_many_sets_are_of_one_moment_and_end() {
     }
     seat.call(&words("SADD", [format!("s{}", SETS - 1), "moved".into()]));
     drop(seat);
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let (shared, domain, stop) = (&shared, &domain, &stop);
-        scope.spawn(move || {
-            let mut seat = Seat::new(shared, domain, 1);
-            let mut rounds = 0..;
-            while !stop.load(Ordering::Relaxed) {
-                rounds.next().into_iter().for_each(|round| drop(seat.call(&move_member(round))));
-            }
-        });
-        let mut seat = Seat::new(shared, domain, 0);
-        let read = words("SUNION", (0..SETS).map(|index| format!("s{index}")));
-        for _ in 0..SET_READS {
-            let reply = seat.call(&read);
-            // The other one ends before the test fails.
-            if !reply.starts_with(&format!("*{}\r\n", SETS + 1)) || !reply.contains("moved") {
-                stop.store(true, Ordering::Relaxed);
-                panic!("sets of several moments: {reply}");
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
+    let command = words("SUNION", (0..SETS).map(|index| format!("s{index}")));
+    let read = |seat: &mut Seat| {
+        let reply = seat.call(&command);
+        let is_whole = reply.starts_with(&format!("*{}\r\n", SETS + 1)) && reply.contains("moved");
+        if is_whole { Ok(()) } else { Err(format!("sets of several moments: {reply}")) }
+    };
+    read_beside_writes((&shared, &domain), (0.., move_member), (SET_READS, read));
 }

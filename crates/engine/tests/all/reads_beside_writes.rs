@@ -44,6 +44,9 @@ fn server_of_two_workers() -> Arc<Shared> {
     }))
 }
 
+/// Command of a number, that writes.
+type Write = fn(u64) -> Vec<Vec<u8>>;
+
 /// Writes on one worker, the command of each number, until the reads on another one are over.
 ///
 /// # Panics
@@ -51,7 +54,7 @@ fn server_of_two_workers() -> Arc<Shared> {
 /// With what a read finds wrong.
 fn read_beside_writes(
     (shared, domain): (&Arc<Shared>, &Arc<Domain<Qsbr>>),
-    (numbers, write): (RangeFrom<u64>, fn(u64) -> Vec<Vec<u8>>),
+    (numbers, write): (RangeFrom<u64>, Write),
     (count, mut read): (usize, impl FnMut(&mut Seat) -> Result<(), String>),
 ) {
     let stop = AtomicBool::new(false);

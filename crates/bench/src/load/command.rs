@@ -345,6 +345,7 @@ pub struct Template {
     prefix: Vec<u8>,
     slab: Arc<Slab>,
     baked: Vec<Baked>,
+    counts_misses: bool,
 }
 
 /// The request for keys of one width.
@@ -361,8 +362,9 @@ const DIGITS_MAX: usize = 20;
 impl Template {
     /// Bakes what can be baked.
     pub fn new(command: Command, prefix: &str, slab: Arc<Slab>) -> Self {
-        let mut template =
-            Self { command, prefix: prefix.as_bytes().to_vec(), slab, baked: Vec::new() };
+        let counts_misses = command.counts_misses();
+        let prefix = prefix.as_bytes().to_vec();
+        let mut template = Self { command, prefix, slab, baked: Vec::new(), counts_misses };
         if template.can_be_baked() {
             template.baked = (1..=DIGITS_MAX).map(|digits| template.bake(digits)).collect();
         }
@@ -372,6 +374,12 @@ impl Template {
     /// The command.
     pub fn command(&self) -> &Command {
         &self.command
+    }
+
+    /// [`Command::counts_misses`], decided once.
+    #[inline]
+    pub fn counts_misses(&self) -> bool {
+        self.counts_misses
     }
 
     fn can_be_baked(&self) -> bool {
@@ -429,13 +437,12 @@ impl Template {
             return self.render_pieces(keys, random, cursor, output);
         }
         let key = keys.next(random);
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(key).as_bytes();
-        let baked = &self.baked[digits.len() - 1];
+        let digits = key.checked_ilog10().unwrap_or(0) as usize + 1;
+        let baked = &self.baked[digits - 1];
         let start = output.bytes.len();
         output.bytes.extend_from_slice(&baked.bytes);
         let request = &mut output.bytes[start..];
-        request[baked.digits_at..baked.digits_at + digits.len()].copy_from_slice(digits);
+        write_digits(&mut request[baked.digits_at..baked.digits_at + digits], key);
         if let Some(at) = baked.data_at {
             let window = self.slab.draw(key, random);
             request[at..at + window.size].copy_from_slice(self.slab.bytes(window));
@@ -529,6 +536,15 @@ impl Drawn<'_> {
             Self::Number(digits) => digits.len(),
             Self::Window(window) => window.size,
         }
+    }
+}
+
+/// Fills the place with the last digits of a number.
+#[inline]
+fn write_digits(place: &mut [u8], mut number: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 

@@ -115,13 +115,15 @@ impl Connection {
     }
 
     /// The command that is due.
+    #[inline]
     pub fn next_kind(&mut self, templates: &[Template]) -> usize {
         let kind = self.mix.kind;
         self.mix.repeated += 1;
         if self.mix.repeated >= templates[kind].command().ratio {
-            let mut next = (kind + 1) % templates.len();
+            let behind = |kind: usize| if kind + 1 < templates.len() { kind + 1 } else { 0 };
+            let mut next = behind(kind);
             while templates[next].command().ratio == 0 && next != kind {
-                next = (next + 1) % templates.len();
+                next = behind(next);
             }
             self.mix = MixPosition { kind: next, repeated: 0 };
         }

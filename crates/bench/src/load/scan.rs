@@ -94,22 +94,16 @@ impl Scanner {
         while at < buffer.len() {
             if self.elements_left == 0 {
                 start = Some(at);
-                self.elements_left = 1;
-                self.kind = None;
-                self.nested_nils = 0;
-                self.elements = 0;
-                self.bytes_before = 0;
-            }
-            if self.body_left > 0 {
-                let taken = self.body_left.min((buffer.len() - at) as u64);
-                self.body_left -= taken;
-                at += taken as usize;
-                if self.body_left > 0 {
-                    break;
+                *self = Self::default();
+                if let Some((kind, length)) = common_reply(&buffer[at..]) {
+                    self.kind = Some(kind);
+                    at += length;
+                } else {
+                    self.elements_left = 1;
                 }
-                self.elements_left -= 1;
-            } else {
-                let Some(next) = self.header(buffer, at)? else { break };
+            }
+            if self.elements_left > 0 {
+                let Some(next) = self.take_part(buffer, at)? else { break };
                 at = next;
             }
             if self.elements_left == 0 {
@@ -137,6 +131,19 @@ impl Scanner {
             }
         }
         Ok(at)
+    }
+
+    /// Takes what there is of a body, or a header; `None` when that is not complete.
+    fn take_part(&mut self, buffer: &[u8], at: usize) -> Result<Option<usize>, ScanError> {
+        if self.body_left == 0 {
+            return self.header(buffer, at);
+        }
+        let taken = self.body_left.min((buffer.len() - at) as u64);
+        self.body_left -= taken;
+        if self.body_left == 0 {
+            self.elements_left -= 1;
+        }
+        Ok(Some(at + taken as usize))
     }
 
     /// Takes the header at `at`; `None` when it is not complete.
@@ -206,14 +213,30 @@ impl Scanner {
     }
 }
 
+/// Kind and length of a reply that is most of what loads receive, if all of it is there: `+OK`, a
+/// nil, a string of up to 999 bytes.
+#[inline]
+fn common_reply(bytes: &[u8]) -> Option<(ReplyKind, usize)> {
+    let digit = |byte: u8| usize::from(byte - b'0');
+    let (header, body) = match *bytes {
+        [b'+', b'O', b'K', b'\r', b'\n', ..] => return Some((ReplyKind::Value, 5)),
+        [b'$', b'-', b'1', b'\r', b'\n', ..] => return Some((ReplyKind::Nil, 5)),
+        [b'$', a @ b'0'..=b'9', b'\r', b'\n', ..] => (4, digit(a)),
+        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => (5, 10 * digit(a) + digit(b)),
+        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            (6, 100 * digit(a) + 10 * digit(b) + digit(c))
+        }
+        _ => return None,
+    };
+    let length = header + body + 2;
+    (length <= bytes.len()).then_some((ReplyKind::Value, length))
+}
+
 #[inline]
 fn read_line(buffer: &[u8], at: usize) -> Result<Line, ScanError> {
     match buffer[at] {
         b'$' | b'*' | b'%' | b'~' | b'>' | b'|' | b'=' | b'!' => read_length(buffer, at + 1),
         b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => {
-            if buffer[at..].starts_with(b"+OK\r\n") {
-                return Ok(Line::Simple(at + 5));
-            }
             match memchr::memchr(b'\n', &buffer[at..]) {
                 Some(length) => Ok(Line::Simple(at + length + 1)),
                 None if buffer.len() - at > LINE_BYTES_MAX => {

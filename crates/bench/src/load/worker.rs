@@ -480,40 +480,41 @@ impl<'a> Worker<'a> {
                 self.backlog += if self.schedule.is_some() { (wanted - room) as u64 } else { 0 };
             }
         }
-        for _ in 0..room {
-            self.issue(index, now_ns);
-        }
         if room > 0 {
+            self.issue(index, room, now_ns);
             self.flush(index);
         }
     }
 
+    /// Renders the connection's next `count` requests.
     #[inline]
-    fn issue(&mut self, index: usize, now_ns: u64) {
+    fn issue(&mut self, index: usize, count: usize, now_ns: u64) {
         let Self { connections, counters, shared, phase, .. } = self;
         let Some(connection) = &mut connections[index] else { return };
-        let kind = connection.next_kind(&shared.templates);
-        let template = &shared.templates[kind];
-        let rendered = template.render(
-            &mut connection.keys[kind],
-            &mut connection.random,
-            &connection.cursor,
-            &mut connection.output,
-        );
-        let kind = kind + rendered.kind_offset as usize;
-        let checked = shared.settings.verify
-            && template.command().role == Role::Get
-            && connection.random.next() % VERIFY_ONE_IN == 0;
-        if checked {
-            connection.checks.push_back(rendered.key);
+        for _ in 0..count {
+            let kind = connection.next_kind(&shared.templates);
+            let template = &shared.templates[kind];
+            let rendered = template.render(
+                &mut connection.keys[kind],
+                &mut connection.random,
+                &connection.cursor,
+                &mut connection.output,
+            );
+            let kind = kind + rendered.kind_offset as usize;
+            let checked = shared.settings.verify
+                && template.command().role == Role::Get
+                && connection.random.next() % VERIFY_ONE_IN == 0;
+            if checked {
+                connection.checks.push_back(rendered.key);
+            }
+            connection.pending.push_back(Pending { sent_ns: now_ns, kind: kind as u32, checked });
+            if *phase != Phase::Warmup {
+                counters.kinds[kind].second.bytes_sent += rendered.bytes;
+            }
         }
-        connection.pending.push_back(Pending { sent_ns: now_ns, kind: kind as u32, checked });
-        connection.issued += 1;
-        connection.issued_on_socket += 1;
-        if *phase != Phase::Warmup {
-            counters.kinds[kind].second.bytes_sent += rendered.bytes;
-        }
-        self.in_flight += 1;
+        connection.issued += count as u64;
+        connection.issued_on_socket += count as u64;
+        self.in_flight += count as u64;
     }
 
     #[inline]
@@ -681,7 +682,7 @@ impl Tally<'_> {
         second.bytes_received += reply.bytes;
         match reply.kind {
             ReplyKind::Error => second.errors += 1,
-            _ if !template.command().counts_misses() => {}
+            _ if !template.counts_misses() => {}
             ReplyKind::Nil => second.misses += 1,
             _ if reply.elements > 0 => {
                 second.misses += reply.nested_nils;

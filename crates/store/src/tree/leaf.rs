@@ -259,6 +259,80 @@ fn write_elements<'e, E: AsRef<[&'e [u8]]>>(link: Link, at: usize, start: usize,
     }
 }
 
+/// True if [`move_element`] can take the element at `from` to index `to` and make it `parts`: of as
+/// many bytes, and in a leaf whose table this changes little of.
+#[inline]
+pub(super) fn can_move(leaf: Node<'_>, from: usize, to: usize, parts: Parts<'_>) -> bool {
+    let flags = leaf.header().flags;
+    flags & flags::WIDE == 0
+        && (from == to || !has_lengths(flags))
+        && leaf.start(from + 1) - leaf.start(from) == parts_bytes(parts)
+}
+
+/// Takes the element at `from` to index `to` and makes it `parts`, where [`can_move`] allows it.
+///
+/// Changes a fresh leaf in place, else makes a new one and discards the old.
+pub(crate) fn move_element(
+    arena: &mut Arena,
+    link: Link,
+    from: usize,
+    to: usize,
+    parts: Parts<'_>,
+) -> Link {
+    debug_assert!(can_move(link.node(), from, to, parts));
+    let target = if link.is_fresh() { link } else { copy(arena, link) };
+    let leaf = target.node();
+    let (start, end) = (leaf.start(from), leaf.start(from + 1));
+    let bytes = end - start;
+    let written = if from <= to {
+        let last = leaf.start(to + 1);
+        move_bytes(target, end..last, start);
+        // Upwards, so that each start is read before it is written.
+        for index in from + 1..=to {
+            set_start(target, index, leaf.start(index + 1) - bytes);
+        }
+        last - bytes
+    } else {
+        let first = leaf.start(to);
+        move_bytes(target, first..start, first + bytes);
+        for index in (to + 1..=from).rev() {
+            set_start(target, index, leaf.start(index - 1) + bytes);
+        }
+        first
+    };
+    write_parts(target, written, parts);
+    if target != link {
+        arena.discard(link);
+    }
+    target
+}
+
+/// Copy of a leaf without a wide table, in as many bytes as it needs.
+fn copy(arena: &mut Arena, link: Link) -> Link {
+    let header = link.header();
+    let (used, len) = (header.used as usize, usize::from(header.len));
+    let target = arena.allocate(0, header.flags, payload_bytes(header.flags, used, len));
+    target.set_header(NodeHeader { used: header.used, len: header.len, ..target.header() });
+    write_bytes(target, 0, link.node().data());
+    let nothing = Gap { at: len, removed: 0, inserted: 0 };
+    if has_lengths(header.flags) {
+        move_lengths(link, target, &nothing);
+    } else if header.flags & flags::FIXED == 0 {
+        move_starts(link, target, &nothing, 0, 0);
+    }
+    target
+}
+
+/// Moves bytes of a fresh leaf to another offset; both may overlap.
+fn move_bytes(link: Link, bytes: std::ops::Range<usize>, offset: usize) {
+    debug_assert!(link.is_fresh());
+    let used = link.header().used as usize;
+    assert!(bytes.start <= bytes.end && bytes.end <= used && offset + bytes.len() <= used);
+    let (from, to) = (link.payload(bytes.start), link.payload(offset));
+    // SAFETY: both ranges lie within the leaf's data.
+    unsafe { std::ptr::copy(from, to, bytes.len()) };
+}
+
 /// Elements that a splice takes out and puts in.
 struct Gap {
     at: usize,

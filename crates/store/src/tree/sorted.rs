@@ -237,18 +237,21 @@ impl FoundElement {
         (self.leaf.node(), self.at)
     }
 
-    /// True if an element of another place would stand where this one does in its leaf: between
-    /// the same neighbours, and within the bounds that this one proves.
-    pub(crate) fn keeps_index<S: Sorted>(&self, place: Place<'_>) -> bool {
+    /// Index that an element of another place would have in the leaf in the stead of this one; none
+    /// if it may belong to a neighbour of the leaf.
+    fn index_for<S: Sorted>(&self, place: Place<'_>) -> Option<usize> {
         let (leaf, at) = (self.leaf.node(), self.at);
-        let own = S::place(leaf, at);
-        let is_above = if at > 0 { S::place(leaf, at - 1) < place } else { own < place };
-        let has_next = at + 1 < leaf.len();
-        is_above && if has_next { place < S::place(leaf, at + 1) } else { place < own }
+        let behind = partition_near(leaf.len(), at, |index| S::place(leaf, index) < place);
+        let is_within = match behind {
+            // All of the leaf is before the place, or nothing is: only the path tells then.
+            0 => self.path.is_first(),
+            _ => behind < leaf.len() || self.path.bound_behind().is_none(),
+        };
+        is_within.then(|| if behind > at { behind - 1 } else { behind })
     }
 
-    /// Replaces the element, whose tree was not changed since, by one of a place that
-    /// [keeps its index](Self::keeps_index), and returns the new root.
+    /// Replaces the element, whose tree was not changed since, by one of another place, which no
+    /// other has, and returns the new root.
     pub(crate) fn replace<S: Sorted>(
         self,
         arena: &mut Arena,
@@ -256,8 +259,22 @@ impl FoundElement {
         element: Parts<'_>,
     ) -> Option<Link> {
         let (leaf, at) = (self.leaf.node(), self.at);
-        let plan = LeafPlan { leaf, at, removed: 1, inserted: Some(element) };
-        carry_out::<S>(arena, self.path, &plan, place)
+        match self.index_for::<S>(place) {
+            Some(index) if leaf::can_move(leaf, at, index, element) => {
+                let moved = leaf::move_element(arena, self.leaf, at, index, element);
+                self.path.replace::<S>(arena, only_piece(moved))
+            }
+            Some(index) if index == at => {
+                let plan = LeafPlan { leaf, at, removed: 1, inserted: Some(element) };
+                carry_out::<S>(arena, self.path, &plan, place)
+            }
+            _ => {
+                // Something is left: of one leaf, the path tells that all places are in it.
+                let mut root = self.remove::<S>(arena);
+                put::<S>(arena, &mut root, 0, place, element);
+                root
+            }
+        }
     }
 
     /// Removes the element, whose tree was not changed since, and returns the new root.

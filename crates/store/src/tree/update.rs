@@ -104,6 +104,11 @@ impl TreePath {
         Some((step.node, step.index + 1))
     }
 
+    /// True if no leaf is before the one that the path leads to.
+    pub(super) fn is_first(&self) -> bool {
+        self.steps.iter().all(|step| step.index == 0)
+    }
+
     /// Lower bound of the leaf's range; zero for the first leaf.
     pub(crate) fn key(&self) -> u64 {
         let step = self.steps.iter().rev().find(|step| step.index > 0);

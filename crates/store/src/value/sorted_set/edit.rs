@@ -278,13 +278,10 @@ impl<'h> SortedSetEdit<'h> {
         let place = view::place(new, member);
         let old = found.as_ref().map(|&(score, _)| score);
         match found {
-            Some((_, element)) if element.keeps_index::<Scores>(place) => {
+            Some((_, element)) => {
                 self.scores = element.replace::<Scores>(&mut self.arena, place, &parts);
             }
-            found => {
-                if let Some((_, element)) = found {
-                    self.scores = element.remove::<Scores>(&mut self.arena);
-                }
+            None => {
                 sorted::put::<Scores>(&mut self.arena, &mut self.scores, 0, place, &parts);
             }
         }

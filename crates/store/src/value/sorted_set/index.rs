@@ -8,12 +8,12 @@ use crate::hash::{Seed, hash};
 use crate::tree::arena::Arena;
 use crate::tree::build::Builder;
 use crate::tree::inner;
-use crate::tree::leaf::LeafPlan;
+use crate::tree::leaf::{self, LeafPlan};
 use crate::tree::node::{ByIndex, Link, Node, Stride};
 use crate::tree::order::Order;
 use crate::tree::separator::Place;
 use crate::tree::sorted::{self, Sorted};
-use crate::tree::update::TreePath;
+use crate::tree::update::{TreePath, only_piece};
 
 /// Order of elements by hash.
 pub(super) struct Hashes;
@@ -202,36 +202,34 @@ impl Found {
 
     /// Adds an element of the hash, and returns the new root.
     pub(super) fn insert(self, arena: &mut Arena, score: f64) -> Option<Link> {
-        self.change(arena, None, Some(score))
+        let Found { path, leaf, first, hash } = self;
+        let hint = Hint { hash, score };
+        let element = hint.stored();
+        let (leaf, inserted) = (leaf.node(), [&element[..]]);
+        let plan = LeafPlan { leaf, at: first, removed: 0, inserted: Some(&inserted) };
+        sorted::carry_out::<Hashes>(arena, path, &plan, hint.place())
     }
 
     /// Replaces an element with the score `old`.
     pub(super) fn replace(self, arena: &mut Arena, old: f64, score: f64) -> Option<Link> {
-        self.change(arena, Some(old), Some(score))
+        let (at, element) = (self.index_of(old), Hint { hash: self.hash, score }.stored());
+        let replaced = leaf::move_element(arena, self.leaf, at, at, &[&element]);
+        self.path.replace::<Hashes>(arena, only_piece(replaced))
     }
 
     /// Removes an element with the score `old`.
     pub(super) fn remove(self, arena: &mut Arena, old: f64) -> Option<Link> {
-        self.change(arena, Some(old), None)
+        let (leaf, at) = (self.leaf.node(), self.index_of(old));
+        let plan = LeafPlan { leaf, at, removed: 1, inserted: None };
+        let place = Place::first_of(u64::from(self.hash));
+        sorted::carry_out::<Hashes>(arena, self.path, &plan, place)
     }
 
-    fn change(self, arena: &mut Arena, old: Option<f64>, new: Option<f64>) -> Option<Link> {
-        let Found { path, leaf, first, hash } = self;
-        let leaf = leaf.node();
-        let at = old.map(|score| {
-            let bits = Hint { hash, score }.bits();
-            let at = (first..leaf.len()).find(|&index| read(leaf, index).bits() == bits);
-            at.expect("the index has an element for each member")
-        });
-        let element = new.map(|score| Hint { hash, score }.stored());
-        let parts = element.as_ref().map(|element| [&element[..]]);
-        let plan = LeafPlan {
-            leaf,
-            at: at.unwrap_or(first),
-            removed: usize::from(at.is_some()),
-            inserted: parts.as_ref().map(|parts| &parts[..]),
-        };
-        sorted::carry_out::<Hashes>(arena, path, &plan, Place::first_of(u64::from(hash)))
+    /// Index in the leaf of an element with a score.
+    fn index_of(&self, score: f64) -> usize {
+        let (leaf, bits) = (self.leaf.node(), Hint { hash: self.hash, score }.bits());
+        let at = (self.first..leaf.len()).find(|&index| read(leaf, index).bits() == bits);
+        at.expect("the index has an element for each member")
     }
 }
 

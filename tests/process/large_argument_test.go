@@ -158,9 +158,11 @@ func TestLargeArgument_OfAClientThatGoes(t *testing.T) {
 		if err := sender.SendRaw(part[:length]); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "arrival of the part", func() bool {
-			return field(t, conn, "memory", "mem_clients_normal") > length-1000
-		})
+		for _, name := range []string{"mem_clients_normal", "used_memory"} {
+			waitFor(t, "arrival of the part in "+name, func() bool {
+				return field(t, conn, "memory", name) > length-1000
+			})
+		}
 		if length%2 == 0 {
 			sender.Close()
 		} else {

@@ -214,7 +214,7 @@ impl<'r, F: Flavour> LogReader<'r, F> {
 
     /// Tells the log now and then how far it is.
     fn note_progress(&mut self) {
-        self.shared.peak_bytes();
+        self.shared.raise_peak(self.shared.data_bytes());
         if self.logged.elapsed().as_secs() >= LOAD_LOG_S && self.total_bytes > 0 {
             self.logged = Instant::now();
             let percent = 100.0 * self.read_bytes as f64 / self.total_bytes as f64;

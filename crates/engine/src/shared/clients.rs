@@ -493,6 +493,12 @@ impl Clients {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// Bytes of all clients and their buffers.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.all().iter().map(|client| client.memory_bytes()).sum()
+    }
+
     /// Number of connected clients.
     #[must_use]
     pub fn count(&self) -> usize {

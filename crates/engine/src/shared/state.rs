@@ -486,8 +486,14 @@ impl Shared {
 
     /// Bytes that data takes: live, retired, and of flushed databases that are not freed yet.
     #[must_use]
-    pub fn used_bytes(&self) -> u64 {
+    pub fn data_bytes(&self) -> u64 {
         self.live_bytes() + self.retired_bytes() + self.lazily_freed().bytes
+    }
+
+    /// Bytes of data and of clients' buffers, `used_memory`. Time in proportion to the clients.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.data_bytes() + self.clients.memory_bytes()
     }
 
     /// Bytes that were replaced or deleted and wait for readers.
@@ -508,10 +514,9 @@ impl Shared {
         (limit / RETIRED_MEMORY_SHARE).max(RETIRED_BYTES_MIN) / workers
     }
 
-    /// The most of [`Shared::used_bytes`] that was seen, now included. Looked at ten times a second
-    /// or so.
-    pub fn peak_bytes(&self) -> u64 {
-        let used = self.used_bytes();
+    /// The most bytes that were used, `used` bytes of now included: data, seen ten times a second
+    /// or so, with the clients' buffers whenever somebody asked for them.
+    pub fn raise_peak(&self, used: u64) -> u64 {
         // Relaxed: a statistic.
         self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
     }
@@ -519,7 +524,7 @@ impl Shared {
     /// Takes the samples that peaks and rates are made of; to be called by one worker, ten times a
     /// second.
     pub fn sample(&self) {
-        self.peak_bytes();
+        self.raise_peak(self.data_bytes());
         let sum =
             |of: fn(&WorkerStats) -> u64| self.stats.iter().map(of).fold(0, u64::wrapping_add);
         let totals = Totals {

@@ -387,7 +387,7 @@ impl SnapshotFile {
 /// Shows the progress of a load in `INFO`, and now and then in the log.
 fn note_progress(shared: &Shared, loaded: Loaded, logged: &mut Instant) {
     shared.loading.note_loaded_bytes(loaded.bytes);
-    shared.peak_bytes();
+    shared.raise_peak(shared.data_bytes());
     if logged.elapsed().as_secs() < LOAD_LOG_S {
         return;
     }

@@ -431,13 +431,8 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
         lines.line(&format!("{name}_ratio"), format_args!("{:.2}", ratio(part, whole)));
         lines.line(&format!("{name}_bytes"), part as i64 - whole as i64);
     }
-    // Data that readers still need, or that a thread frees, is in use and is nobody's.
-    lines.line("mem_not_counted_for_evict", used.saturating_sub(live));
-    let clients = shared.clients.all();
-    lines.line(
-        "mem_clients_normal",
-        clients.iter().map(|client| client.memory_bytes()).sum::<u64>(),
-    );
+    lines.line("mem_not_counted_for_evict", usage.not_counted());
+    lines.line("mem_clients_normal", usage.clients);
     lines.line("mem_allocator", "jemalloc");
     lines.line("active_defrag_running", shared.defrag.effort_percent());
     let flushed = shared.lazily_freed();

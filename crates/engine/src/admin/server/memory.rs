@@ -13,7 +13,9 @@ use crate::shared::{AllocatorMemory, Shared};
 pub(super) struct Usage {
     /// Keys and values that can be read.
     pub(super) live: u64,
-    /// Live data, and data that waits for its last readers.
+    /// Clients and their buffers.
+    pub(super) clients: u64,
+    /// Live data, clients, and data that waits for its last readers or to be freed.
     pub(super) used: u64,
     /// The most that was used.
     pub(super) peak: u64,
@@ -24,16 +26,23 @@ pub(super) struct Usage {
 
 impl Usage {
     pub(super) fn now(shared: &Shared) -> Usage {
-        let peak = shared.peak_bytes();
         let facts = shared.host.facts();
         let resident = facts.iter().find(|(name, _)| *name == "used_memory_rss");
+        let (live, clients) = (shared.live_bytes(), shared.clients.memory_bytes());
+        let used = shared.data_bytes() + clients;
         Usage {
-            live: shared.live_bytes(),
-            used: shared.used_bytes(),
-            peak,
+            live,
+            clients,
+            used,
+            peak: shared.raise_peak(used),
             allocator: shared.host.allocator(),
             resident: resident.and_then(|(_, value)| value.parse().ok()).unwrap_or(0),
         }
+    }
+
+    /// Data that is used and does not count for `maxmemory`: it is nobody's any more.
+    pub(super) fn not_counted(&self) -> u64 {
+        self.used.saturating_sub(self.live + self.clients)
     }
 }
 
@@ -110,7 +119,7 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let usage = Usage::now(cx.shared);
     let (tables, keys) = tables(cx);
     let table_bytes: u64 = tables.iter().map(|(_, bytes)| bytes).sum();
-    let Usage { live, used, peak, allocator, resident } = usage;
+    let Usage { live, clients, used, peak, allocator, resident } = usage;
     let dataset = live.saturating_sub(table_bytes);
     let percent = |part: u64, whole: u64| ratio(part, whole) * 100.0;
     let AllocatorMemory { allocated_bytes, active_bytes, resident_bytes, muzzy_bytes } = allocator;
@@ -119,11 +128,9 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
         Field::Bytes("total.allocated", used),
         Field::Bytes("startup.allocated", 0),
     ];
-    let clients = cx.shared.clients.all();
-    let client_bytes = clients.iter().map(|client| client.memory_bytes()).sum();
     let absent = |name| Field::Bytes(name, 0);
     fields.extend(["replication.backlog", "replicas.repl.buffer", "clients.slaves"].map(absent));
-    fields.push(Field::Bytes("clients.normal", client_bytes));
+    fields.push(Field::Bytes("clients.normal", clients));
     let others = ["cluster.links", "cluster.slot_import", "cluster.slot_export", "aof.buffer"];
     fields.extend(others.map(absent));
     let (_, script_bytes) = cx.shared.scripts.cache.figures();
@@ -166,7 +173,7 @@ const WASTE_BYTES_MIN: u64 = 10 << 20;
 
 /// Verdict on the use of memory, as text.
 fn judge(usage: &Usage) -> String {
-    let Usage { live, used, peak, allocator, resident } = *usage;
+    let Usage { live, clients, used, peak, allocator, resident } = *usage;
     if used < JUDGED_BYTES_MIN {
         return "There is too little data to judge the use of memory by.\n".into();
     }
@@ -192,7 +199,7 @@ fn judge(usage: &Usage) -> String {
     if is_waste(resident, allocator.resident_bytes, 1.1) {
         say("Process: memory beyond the allocator's is in use: stacks, code, mapped files.");
     }
-    if is_waste(used, live, 1.1) {
+    if is_waste(used, live + clients, 1.1) {
         say("Retired: much replaced data waits for readers that began before it was replaced. A \
              command that takes long holds it; see SLOWLOG GET.");
     }
@@ -270,13 +277,20 @@ mod tests {
             resident_bytes: mib(102),
             muzzy_bytes: 0,
         };
-        let healthy =
-            Usage { live: mib(99), used: mib(100), peak: mib(100), allocator, resident: mib(103) };
+        let healthy = Usage {
+            live: mib(59),
+            clients: mib(40),
+            used: mib(100),
+            peak: mib(100),
+            allocator,
+            resident: mib(103),
+        };
         assert!(judge(&healthy).starts_with("No problem"), "{}", judge(&healthy));
-        let usage = Usage { live: mib(50), peak: mib(300), resident: mib(400), ..healthy };
+        let usage = Usage { live: mib(10), peak: mib(300), resident: mib(400), ..healthy };
         let report = judge(&usage);
         let names = report.lines().filter_map(|line| line.strip_prefix("- ")?.split(':').next());
         assert_eq!(names.collect::<Vec<_>>(), ["Peak", "Process", "Retired"]);
+        assert_eq!((healthy.not_counted(), usage.not_counted()), (mib(1), mib(50)));
         assert!(judge(&Usage { used: 1, ..usage }).contains("too little"));
     }
 }

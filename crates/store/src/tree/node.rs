@@ -573,6 +573,28 @@ impl<'a> Node<'a> {
         is_it(&data[start..]).then_some(last)
     }
 
+    /// As [`position`](Self::position), where an element of which `is_it` holds ends with `bytes`:
+    /// nearly all others are passed over without asking.
+    #[inline]
+    pub(crate) fn position_ending_with<const LENGTH: usize>(
+        self,
+        bytes: &[u8; LENGTH],
+        is_it: impl Fn(&[u8]) -> bool,
+    ) -> Option<usize> {
+        let ByIndex::Started(Started { data, starts }) = self.by_index() else {
+            return self.elements().position(is_it);
+        };
+        let mut start = 0;
+        for (index, &end) in starts.iter().rev().enumerate() {
+            let end = usize::from(end);
+            if data[..end].last_chunk() == Some(bytes) && is_it(&data[start..end]) {
+                return Some(index);
+            }
+            start = end;
+        }
+        is_it(&data[start..]).then_some(starts.len())
+    }
+
     /// Element `index` of a leaf.
     #[inline]
     pub(crate) fn element(self, index: usize) -> &'a [u8] {

@@ -85,12 +85,16 @@ fn an_element_is_found_whether_all_have_one_length_or_not() {
         for (index, element) in all.clone().enumerate() {
             assert_eq!(leaf.element(index), element);
         }
+        let started = leaf::of_elements(&mut arena, 0, all.clone());
+        let started = started.expect("there are elements").node();
         for wanted in all.clone().chain([&[0, 1][..], &[], &[9; 9]]) {
             let expected = all.clone().position(|element| element == wanted);
             assert_eq!(leaf.position(|element| element == wanted), expected);
             if let Some(end) = wanted.last_chunk::<2>() {
                 let place = (wanted.len() - 2, end);
                 assert_eq!(leaf.position_with(place, |element| element == wanted), expected);
+                let found = started.position_ending_with(end, |element| element == wanted);
+                assert_eq!(found, expected);
             }
             if let Some(&end) = wanted.last_chunk::<4>() {
                 let place = (wanted.len() - 4, &end);

@@ -181,6 +181,10 @@ impl<'g> SortedSet<'g> {
 
     /// Rank and score of a member, by a search of all leaves.
     fn search(&self, member: &[u8]) -> Option<(u64, f64)> {
+        if self.scores.is_leaf() {
+            let (index, score) = place_in_leaf(self.scores, member)?;
+            return Some((index as u64, score));
+        }
         let mut cursor = Cursor::descend(self.scores.link(), |_| 0);
         let mut rank = 0;
         loop {
@@ -351,22 +355,23 @@ impl<'g> SortedSet<'g> {
     }
 }
 
-/// Index and score of a member in a leaf that is searched from its start.
+/// Index and score of a member in a leaf that is searched from its start. Ends of members, where
+/// they differ most, are compared first.
+#[inline]
 fn place_in_leaf(leaf: Node<'_>, member: &[u8]) -> Option<(usize, f64)> {
-    let data = leaf.data();
-    let mut start = 0;
-    for (index, end) in leaf.ends().enumerate() {
-        let element = &data[start..end];
-        // Members differ; the bytes of their scores are looked at in the one only.
-        if let Some(score_bytes) = element.len().checked_sub(member.len())
-            && same(&element[score_bytes..], member)
-            && score_bytes == score::stored_bytes(element[0])
-        {
-            return Some((index, score::decode(element).0));
-        }
-        start = end;
-    }
-    None
+    let is_it = |element: &[u8]| {
+        element.len().checked_sub(member.len()).is_some_and(|score_bytes| {
+            same(&element[score_bytes..], member) && score_bytes == score::stored_bytes(element[0])
+        })
+    };
+    let index = if let Some(last) = member.last_chunk::<8>() {
+        leaf.position_ending_with(last, is_it)
+    } else if let Some(last) = member.last_chunk::<4>() {
+        leaf.position_ending_with(last, is_it)
+    } else {
+        leaf.elements().position(is_it)
+    }?;
+    Some((index, score::decode(leaf.element(index)).0))
 }
 
 /// Score tree and index under a root.

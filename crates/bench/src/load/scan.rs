@@ -292,6 +292,14 @@ mod tests {
         (b":42\r\n", ReplyKind::Value, 0, 0),
         (b"$5\r\nhe\r\no\r\n", ReplyKind::Value, 0, 0),
         (b"$0\r\n\r\n", ReplyKind::Value, 0, 0),
+        (b"$12\r\nhe\r\nhe\r\nhe\r\n\r\n", ReplyKind::Value, 0, 0),
+        (
+            b"$105\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n\
+              +OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n\r\n",
+            ReplyKind::Value,
+            0,
+            0,
+        ),
         (b"$-1\r\n", ReplyKind::Nil, 0, 0),
         (b"*-1\r\n", ReplyKind::Nil, 0, 0),
         (b"_\r\n", ReplyKind::Nil, 0, 0),

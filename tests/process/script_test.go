@@ -393,3 +393,29 @@ func TestScript_WithdrawnFunctionsAreOfferedByADirective(t *testing.T) {
 		}
 	}
 }
+
+// A transaction with a script has a buffer of replies of its own, over several turns where the script
+// is long. The protocol that HELLO chose in it holds for what follows.
+func TestScripts_HelloBesideThemInATransactionHolds(t *testing.T) {
+	server := instance.Start(t, instance.Subject)
+	conn := server.Dial(t)
+	long := "local n = 0 for i = 1, 2e6 do n = n + i end return 1"
+	for _, script := range []string{"return 1", long} {
+		for _, version := range []struct {
+			hello string
+			empty byte
+		}{{"3", '%'}, {"2", '*'}} {
+			for _, queued := range [][]string{
+				{"MULTI"}, {"EVAL", script, "0"}, {"HELLO", version.hello},
+				{"EVAL", script, "0"}, {"EXEC"},
+			} {
+				if reply := do(t, conn, queued...); reply.IsError() {
+					t.Fatalf("%v: %v", queued, reply)
+				}
+			}
+			if reply := do(t, conn, "HGETALL", "absent"); reply.Kind != version.empty {
+				t.Errorf("%s, HELLO %s: %c %v", script, version.hello, reply.Kind, reply)
+			}
+		}
+	}
+}

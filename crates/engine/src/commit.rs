@@ -108,6 +108,9 @@ impl Event {
     /// None: a change that watchers and the journal learn of, and no event tells.
     pub const SILENT: Event = Event::new(EventClass::empty(), "");
 
+    /// None, and no watcher learns of the change either: the journal alone does.
+    pub const UNTOLD: Event = Event::new(EventClass::empty(), "untold");
+
     /// An event.
     #[must_use]
     pub const fn new(class: EventClass, name: &'static str) -> Event {

@@ -42,6 +42,13 @@ impl<'k, E> Executor<'k, '_, E> {
         }
     }
 
+    /// Answers by what a buffer of its own was filled with, and goes on in its protocol: `HELLO` may
+    /// have been among the commands.
+    pub(crate) fn answer_with(&mut self, replies: &mut ReplyBuffer) {
+        self.reply.set_protocol(replies.protocol());
+        self.reply.append(replies);
+    }
+
     /// Place of the session in a line.
     pub(crate) fn ticket(&self) -> Ticket {
         self.session.ticket(self.worker.index)

@@ -184,7 +184,7 @@ fn run_scripts<'k, E: Enter>(
     let ran = run_all(&mut executor.with_reply(&mut replies), unit, &mut course, &mut alone);
     match ran {
         Ran::Done(unit) => {
-            executor.reply.append(&mut replies);
+            executor.answer_with(&mut replies);
             end(executor, unit, alone);
         }
         Ran::Suspended(suspended) => {

@@ -302,3 +302,21 @@ fn a_merge_keeps_the_expiry_of_its_target() {
     assert_eq!(server.call(client, &["PFCOUNT", "m"]), ":2\r\n");
     assert_eq!(server.call(client, &["PTTL", "m"]), ":5000\r\n");
 }
+
+#[test]
+fn what_is_made_dense_is_no_change_for_those_who_watch() {
+    let mut server = Server::new(1, 1_000_000);
+    let client = server.connect(0);
+    for (command, expected) in [
+        ("PFADD h a", ":1"),
+        ("WATCH h", "+OK"),
+        ("PFDEBUG TODENSE h", ":1"),
+        ("MULTI", "+OK"),
+        ("EXEC", "*0"),
+        ("PFDEBUG ENCODING h", "+dense"),
+        ("PFCOUNT h", ":1"),
+    ] {
+        let reply = server.call(client, &command.split(' ').collect::<Vec<_>>());
+        assert_eq!(reply.trim_end(), expected, "{command}");
+    }
+}

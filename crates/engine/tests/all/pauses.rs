@@ -7,6 +7,7 @@ use tidemill_engine::slots::parking::WakeUp;
 const START_MS: u64 = 1_700_000_000_000;
 const READER: &str = "#!lua flags=no-writes\nreturn 7";
 const WRITER: &str = "return 7";
+const WRITER_DIGEST: &str = "59b6ab2fbe0ee4b25733de0f62e6cda4899ef8e9";
 
 /// True if a command waits for the end of the pause.
 fn waits(server: &mut Server, connection: u64, words: &[&str]) -> bool {
@@ -40,6 +41,8 @@ fn what_may_replicate_waits() {
     ] {
         let (mut server, admin, client) = paused();
         assert!(waits(&mut server, client, words), "{words:?}");
+        // What waits has not run.
+        assert_eq!(server.call(admin, &["SCRIPT", "EXISTS", WRITER_DIGEST]), "*1\r\n:0\r\n");
         server.call(admin, &["CLIENT", "UNPAUSE"]);
         assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 }, "{words:?}");
         assert_ne!(server.take_output(client), "", "{words:?}");

@@ -346,3 +346,16 @@ fn what_is_refused_for_another_reason_is_not_called_damaged() {
     assert!(client.restore("k 0", &seal(b"\x00\x01a", 9), "").contains("BUSYKEY"));
     assert_eq!(client.server.host.take_lines(), []);
 }
+
+/// Valkey deletes a key that is replaced, and so its new string has no room for an expiry.
+#[test]
+fn a_string_that_replaces_one_with_an_expiry_is_embedded_as_if_there_had_been_none() {
+    let mut client = Client::new();
+    client.call(&format!("SET from {}", "x".repeat(108)));
+    let payload = client.dump("from");
+    client.call("SET s2 old EX 100");
+    let (server, id) = (&mut client.server, client.id);
+    let reply = server.call_bytes(id, &[b"RESTORE", b"s2", b"0", &payload, b"REPLACE"]);
+    assert_eq!(reply, "+OK\r\n");
+    assert_eq!(client.call("OBJECT ENCODING s2"), "$6\r\nembstr\r\n");
+}

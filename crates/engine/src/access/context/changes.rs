@@ -168,6 +168,9 @@ impl Cx<'_, '_> {
         is_new: bool,
     ) {
         self.unit().note_changes(1);
+        if event == Event::UNTOLD {
+            return;
+        }
         self.tell_registered(database, key, key_hash, true);
         if is_new {
             self.new_key_event(database, key);

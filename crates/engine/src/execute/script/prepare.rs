@@ -101,6 +101,11 @@ pub(crate) fn only_reads(
     how: ScriptCommand,
     args: &ArgumentView<'_>,
 ) -> bool {
+    if matches!(how.name, ScriptName::Source) {
+        // Its first line tells. It is not prepared: that would put it into the cache unrun.
+        let flags = flags_of(args.get(1)).ok().flatten();
+        return flags.map_or(how.is_read_only, |flags| flags.0 & Flags::NO_WRITES != 0);
+    }
     prepare((shared, worker), (how, false), args).is_ok_and(|call| call.is_read_only)
 }
 

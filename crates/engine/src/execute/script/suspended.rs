@@ -293,7 +293,7 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
         let ran = transaction.go_on(&mut inner, (unit, &mut alone), arguments, mark);
         match ran {
             Ran::Done(unit) => {
-                self.reply.append(&mut reply);
+                self.answer_with(&mut reply);
                 transaction::end(self, unit, alone);
                 self.session.show_transaction();
                 (pending.id, pending.command) = transaction.exec;

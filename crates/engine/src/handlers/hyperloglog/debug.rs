@@ -75,7 +75,8 @@ fn make_dense(
     draft.make_dense()?;
     let Draft::Dense(bytes) = draft else { unreachable!("it was made dense") };
     if sketch.encoding == Encoding::Sparse {
-        put(cx, key, Draft::Dense(bytes.clone()), Event::SILENT)?;
+        // The elements are the same.
+        put(cx, key, Draft::Dense(bytes.clone()), Event::UNTOLD)?;
     } else {
         make_raw(cx, key)?;
     }

@@ -7,18 +7,18 @@ use tidemill_rdb::ReadError;
 use tidemill_rdb::payload::Payload;
 use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_resp::request::ArgumentView;
-use tidemill_store::Encoding;
 use tidemill_store::value::Repeated;
 use tidemill_store::value::stream::Stream;
+use tidemill_store::{Encoding, Kind, NewValue};
 
 use super::damage::{Damage, Refusal, part_name};
 use super::stream_payload::Reading;
-use crate::access::context::Cx;
+use crate::access::context::{Cx, NewEntry};
 use crate::access::options::{TimeUnit, integer, is};
 use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
-use crate::handlers::string::put_string;
+use crate::handlers::string::encoding_of;
 use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
 use crate::memory::Room;
 use crate::stored::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft};
@@ -260,7 +260,10 @@ fn put_text(
             Expiry::At(at_ms) => Some(at_ms),
             Expiry::Passed => return Ok(0),
         };
-        put_string(cx.edit(key), key, (text, expires_at_ms), EVENT);
+        // As in Valkey, a key that is replaced is deleted first, and with it the room of an expiry.
+        let encoding = encoding_of(key, text, false);
+        let value = NewValue::String(text);
+        cx.edit(key).put(NewEntry { kind: Kind::String, encoding, expires_at_ms, value }, EVENT);
         Ok(0)
     })
 }

@@ -13,7 +13,7 @@ mod set;
 
 pub(super) use range::{make_raw, new_raw_string, pieces, write, write_runs};
 pub(crate) use set::encoding_of;
-pub(super) use set::{put_string, text_encoding_of};
+pub(super) use set::text_encoding_of;
 
 use crate::access::handler::Handler;
 use crate::command::Command;

@@ -169,7 +169,8 @@ func unordered(_ Call, a, b wire.Reply) bool {
 }
 
 // sortedAsFound leaves out the order, and which elements a limit takes, when the last pattern of BY
-// asks for no order: that of a set which is a hash table is each server's own.
+// asks for no order: that of a set which is a hash table is each server's own. With ALPHA, Valkey
+// compares C strings: elements that are equal up to a NUL byte are in no order.
 func sortedAsFound(call Call, a, b wire.Reply) bool {
 	asFound := false
 	for index, argument := range call.Arguments[:len(call.Arguments)-1] {
@@ -180,7 +181,14 @@ func sortedAsFound(call Call, a, b wire.Reply) bool {
 	if call.mentions("LIMIT") {
 		return asFound && sameShape(call, a, b)
 	}
-	return asFound && unordered(call, a, b)
+	isInOrder := call.mentions("ALPHA") && slices.EqualFunc(a.Items, b.Items, sameAsCString)
+	return (asFound || isInOrder) && unordered(call, a, b)
+}
+
+func sameAsCString(a, b wire.Reply) bool {
+	left, _, _ := bytes.Cut(a.Text, []byte{0})
+	right, _, _ := bytes.Cut(b.Text, []byte{0})
+	return bytes.Equal(left, right)
 }
 
 func unorderedPairs(_ Call, a, b wire.Reply) bool {

@@ -42,3 +42,27 @@ func TestEndpoint_IsAloneAtItsServer(t *testing.T) {
 		}
 	}
 }
+
+// Elements that are equal as C strings are in no order, others are.
+func TestSortedAsFound_OfCStrings(t *testing.T) {
+	call := Call{Name: "sort_ro", Arguments: wire.Arguments("SORT_RO", "k", "ALPHA")}
+	list := func(texts ...string) wire.Reply {
+		reply := wire.Reply{Kind: '*'}
+		for _, text := range texts {
+			reply.Items = append(reply.Items, wire.Reply{Kind: '$', Text: []byte(text)})
+		}
+		return reply
+	}
+	for _, c := range []struct {
+		a, b wire.Reply
+		want bool
+	}{
+		{list("", "\x00", "b"), list("\x00", "", "b"), true},
+		{list("a", "b"), list("b", "a"), false},
+		{list("a\x00b", "a"), list("a\x00c", "a"), false},
+	} {
+		if sortedAsFound(call, c.a, c.b) != c.want {
+			t.Errorf("%v and %v: want %v", c.a, c.b, c.want)
+		}
+	}
+}

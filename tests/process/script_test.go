@@ -394,8 +394,8 @@ func TestScript_WithdrawnFunctionsAreOfferedByADirective(t *testing.T) {
 	}
 }
 
-// A transaction with a script has a buffer of replies of its own, over several turns where the script
-// is long. The protocol that HELLO chose in it holds for what follows.
+// A transaction with a script has a buffer of replies of its own, over several turns where the
+// script is long. The protocol that HELLO chose in it holds for what follows.
 func TestScripts_HelloBesideThemInATransactionHolds(t *testing.T) {
 	server := instance.Start(t, instance.Subject)
 	conn := server.Dial(t)

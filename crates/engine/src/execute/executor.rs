@@ -42,8 +42,8 @@ impl<'k, E> Executor<'k, '_, E> {
         }
     }
 
-    /// Answers by what a buffer of its own was filled with, and goes on in its protocol: `HELLO` may
-    /// have been among the commands.
+    /// Answers by what a buffer of its own was filled with, and goes on in its protocol: `HELLO`
+    /// may have been among the commands.
     pub(crate) fn answer_with(&mut self, replies: &mut ReplyBuffer) {
         self.reply.set_protocol(replies.protocol());
         self.reply.append(replies);

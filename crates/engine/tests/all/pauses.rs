@@ -41,7 +41,7 @@ fn what_may_replicate_waits() {
     ] {
         let (mut server, admin, client) = paused();
         assert!(waits(&mut server, client, words), "{words:?}");
-        // What waits has not run.
+        // Nothing of it has run.
         assert_eq!(server.call(admin, &["SCRIPT", "EXISTS", WRITER_DIGEST]), "*1\r\n:0\r\n");
         server.call(admin, &["CLIENT", "UNPAUSE"]);
         assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 }, "{words:?}");

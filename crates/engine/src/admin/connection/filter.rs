@@ -139,8 +139,8 @@ impl<'s> Terms<'s> {
             () if is(name, "LADDR") => self.local_address = text,
             () if is(name, "IP") => self.ip = text,
             () if is(name, "NAME") => self.name = text,
-            () if is(name, "LIB-NAME") => self.library_name = text,
-            () if is(name, "LIB-VER") => self.library_version = text,
+            () if is(name, "LIB-NAME") => self.library_name = Some(value),
+            () if is(name, "LIB-VER") => self.library_version = Some(value),
             () if is(name, "USER") => {
                 if cx.shared.users.find(value).is_none() {
                     return Err(CommandError::quoting("ERR No such user '", value, "'"));
@@ -186,8 +186,10 @@ impl<'s> Terms<'s> {
         // Relaxed: for information only, as in a listing.
         let database = client.database.load(Ordering::Relaxed);
         let texts = client.texts();
-        // A text that was never set equals nothing, not even the empty one.
-        let is_text = |wanted: &[u8], text: &[u8]| !text.is_empty() && wanted == until_nul(text);
+        // A text that was never set equals nothing, not even the empty one. Of names Valkey
+        // compares C strings, of libraries all bytes.
+        let is_text = |wanted: &[u8], text: &[u8]| !text.is_empty() && wanted == text;
+        let is_name = |wanted| !texts.name.is_empty() && wanted == until_nul(&texts.name);
         [
             self.ids.as_ref().map(|ids| ids.contains(&(client.id as i64))),
             self.kind.map(|wanted| wanted == ClientKind::of(client)),
@@ -195,7 +197,7 @@ impl<'s> Terms<'s> {
             self.local_address.map(|wanted| wanted == client.local_address.as_bytes()),
             self.ip.map(|wanted| wanted == ip(&client.address).as_bytes()),
             self.user.map(|wanted| wanted == client.user_name()),
-            self.name.map(|wanted| is_text(wanted, &texts.name)),
+            self.name.map(is_name),
             self.library_name.map(|wanted| is_text(wanted, &texts.library_name)),
             self.library_version.map(|wanted| is_text(wanted, &texts.library_version)),
             self.flags.map(|wanted| has_all(&flags(client), wanted)),

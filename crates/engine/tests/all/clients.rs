@@ -121,12 +121,12 @@ fn a_protected_client_is_shown_once_killed_and_executes_nothing() {
 fn libraries_are_compared_with_the_bytes_behind_a_nul() {
     let mut server = Server::new(1, NOW_MS);
     let client = server.connect(0);
-    server.call(client, &["CLIENT", "SETINFO", "LIB-VER", "\01"]);
+    server.call(client, &["CLIENT", "SETINFO", "LIB-VER", "\0v"]);
     for (words, is_listed) in [
         (&["NOT-LIB-VER", ""], true),
         (&["LIB-VER", ""], false),
-        (&["LIB-VER", "\01"], true),
-        (&["NOT-LIB-VER", "\01"], false),
+        (&["LIB-VER", "\0v"], true),
+        (&["NOT-LIB-VER", "\0v"], false),
     ] {
         let reply = server.call(client, &["CLIENT", "LIST", words[0], words[1]]);
         assert_eq!(reply.contains("id="), is_listed, "{words:?}: {reply}");

@@ -280,7 +280,9 @@ pub(crate) fn move_element(
     parts: Parts<'_>,
 ) -> Link {
     debug_assert!(can_move(link.node(), from, to, parts));
-    let target = if link.is_fresh() { link } else { copy(arena, link) };
+    // A splice of nothing copies a published leaf.
+    let len = link.node().len();
+    let target = if link.is_fresh() { link } else { splice(arena, link, len, 0, None) };
     let leaf = target.node();
     let (start, end) = (leaf.start(from), leaf.start(from + 1));
     let bytes = end - start;
@@ -301,25 +303,6 @@ pub(crate) fn move_element(
         first
     };
     write_parts(target, written, parts);
-    if target != link {
-        arena.discard(link);
-    }
-    target
-}
-
-/// Copy of a leaf without a wide table, in as many bytes as it needs.
-fn copy(arena: &mut Arena, link: Link) -> Link {
-    let header = link.header();
-    let (used, len) = (header.used as usize, usize::from(header.len));
-    let target = arena.allocate(0, header.flags, payload_bytes(header.flags, used, len));
-    target.set_header(NodeHeader { used: header.used, len: header.len, ..target.header() });
-    write_bytes(target, 0, link.node().data());
-    let nothing = Gap { at: len, removed: 0, inserted: 0 };
-    if has_lengths(header.flags) {
-        move_lengths(link, target, &nothing);
-    } else if header.flags & flags::FIXED == 0 {
-        move_starts(link, target, &nothing, 0, 0);
-    }
     target
 }
 

@@ -160,6 +160,7 @@ COLLECTION_LOADS = {
     "list": ("list", lambda keys, number, key, item: push_or_pop(keys, number)),
     "lindex": ("list", lambda keys, number, key, item: ["LINDEX", key_of("list", key), str(item)]),
     "sadd-srem": ("set", lambda keys, number, key, item: add_or_remove(keys, number)),
+    "sismember": ("set", lambda keys, number, key, item: ["SISMEMBER", key_of("set", key), member(item)]),
     "hincrby": ("none", lambda keys, number, key, item: ["HINCRBY", key_of("counters", key), f"f{item:09d}", "1"]),
     "zadd": ("sorted", lambda keys, number, key, item: ["ZADD", key_of("sorted", key), str(number), member(item)]),
     "zadd-zrem": ("sorted", lambda keys, number, key, item: score_or_remove(keys, number)),

@@ -20,9 +20,9 @@ LINES = [
 
 child, terminal = pty.fork()
 if child == 0:
+    # Without a width redis-cli asks the terminal for it, and nobody would answer.
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     os.execvp("redis-cli", ["redis-cli", "-p", sys.argv[1]])
-# Without a width redis-cli asks the terminal for it, and nobody would answer.
-fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
 shown = b""
 read_to = 0
 

@@ -30,6 +30,7 @@ pub(crate) mod cut;
 mod free;
 pub(crate) mod inner;
 pub(crate) mod leaf;
+mod leaf_search;
 pub(crate) mod limits;
 pub(crate) mod node;
 pub(crate) mod order;

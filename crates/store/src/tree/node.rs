@@ -484,7 +484,7 @@ impl<'a> Node<'a> {
     /// Lengths of the first `count` elements of a leaf with such a table, the last one first. The
     /// last element of the leaf has no entry.
     #[inline]
-    fn lengths(self, count: usize) -> &'a [u8] {
+    pub(super) fn lengths(self, count: usize) -> &'a [u8] {
         debug_assert!(has_lengths(self.header().flags) && count < self.len().max(1));
         // SAFETY: the table has `len - 1` entries, which do not change for `'a`.
         unsafe { std::slice::from_raw_parts(self.link.length_table(count), count) }
@@ -499,100 +499,6 @@ impl<'a> Node<'a> {
             start = end;
             element
         })
-    }
-
-    /// Index of the first element of a leaf of which `is_it` holds.
-    #[inline]
-    pub(crate) fn position(self, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
-        let len = self.len();
-        if !has_lengths(self.header().flags) {
-            return self.elements().position(is_it);
-        }
-        let (data, mut start, last) = (self.data(), 0, len.checked_sub(1)?);
-        if let Some(length) = self.common_length() {
-            return data.chunks_exact(length).position(is_it);
-        }
-        for (index, &length) in self.lengths(last).iter().rev().enumerate() {
-            let end = start + usize::from(length);
-            if is_it(&data[start..end]) {
-                return Some(index);
-            }
-            start = end;
-        }
-        is_it(&data[start..]).then_some(last)
-    }
-
-    /// Length of all elements of a leaf with a table of lengths, if they have the same one: then
-    /// nobody has to add lengths up to walk over them.
-    #[inline]
-    fn common_length(self) -> Option<usize> {
-        let len = self.len();
-        let lengths = self.lengths(len.checked_sub(1)?);
-        let &first = lengths.first()?;
-        // Without a branch, so that it takes few steps of many bytes each.
-        let differing = lengths.iter().fold(0, |differing, length| differing | (length ^ first));
-        let is_common = differing == 0 && usize::from(first) * len == self.data().len();
-        (is_common && first > 0).then_some(first.into())
-    }
-
-    /// As [`position`](Self::position), where an element of which `is_it` holds has `bytes` at an
-    /// offset: nearly all others are passed over without asking.
-    #[inline]
-    pub(crate) fn position_with<const LENGTH: usize>(
-        self,
-        (offset, bytes): (usize, &[u8; LENGTH]),
-        is_it: impl Fn(&[u8]) -> bool,
-    ) -> Option<usize> {
-        if !has_lengths(self.header().flags) {
-            return self.elements().position(is_it);
-        }
-        let (data, last) = (self.data(), self.len().checked_sub(1)?);
-        if let Some(length) = self.common_length() {
-            if length < offset + LENGTH {
-                return None;
-            }
-            let has_bytes = |element: &[u8]| element[offset..offset + LENGTH] == *bytes;
-            return data.chunks_exact(length).position(|it| has_bytes(it) && is_it(it));
-        }
-        let behind = data.get(offset..)?;
-        let start_max = behind.len().checked_sub(LENGTH)?;
-        let mut start = 0;
-        for (index, &length) in self.lengths(last).iter().rev().enumerate() {
-            if start > start_max {
-                // Elements that begin too late for the bytes are followed by such alone.
-                return None;
-            }
-            let length = usize::from(length);
-            // SAFETY: `behind` has `LENGTH` bytes from `start_max` on, and `start` is not above it.
-            let found = unsafe { behind.get_unchecked(start..start + LENGTH) };
-            if found == bytes && is_it(&data[start..start + length]) {
-                return Some(index);
-            }
-            start += length;
-        }
-        is_it(&data[start..]).then_some(last)
-    }
-
-    /// As [`position`](Self::position), where an element of which `is_it` holds ends with `bytes`:
-    /// nearly all others are passed over without asking.
-    #[inline]
-    pub(crate) fn position_ending_with<const LENGTH: usize>(
-        self,
-        bytes: &[u8; LENGTH],
-        is_it: impl Fn(&[u8]) -> bool,
-    ) -> Option<usize> {
-        let ByIndex::Started(Started { data, starts }) = self.by_index() else {
-            return self.elements().position(is_it);
-        };
-        let mut start = 0;
-        for (index, &end) in starts.iter().rev().enumerate() {
-            let end = usize::from(end);
-            if data[..end].last_chunk() == Some(bytes) && is_it(&data[start..end]) {
-                return Some(index);
-            }
-            start = end;
-        }
-        is_it(&data[start..]).then_some(starts.len())
     }
 
     /// Element `index` of a leaf.
@@ -714,9 +620,9 @@ impl<'a> Strided<'a> {
 /// Elements with a table of their starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started<'a> {
-    data: &'a [u8],
+    pub(super) data: &'a [u8],
     /// The first entry belongs to the last element.
-    starts: &'a [u16],
+    pub(super) starts: &'a [u16],
 }
 
 impl<'a> Started<'a> {

@@ -87,9 +87,15 @@ fn an_element_is_found_whether_all_have_one_length_or_not() {
         }
         let started = leaf::of_elements(&mut arena, 0, all.clone());
         let started = started.expect("there are elements").node();
-        for wanted in all.clone().chain([&[0, 1][..], &[], &[9; 9]]) {
+        for wanted in all.clone().chain([&[0, 1][..], &[], &[9; 9], &[0; 260]]) {
             let expected = all.clone().position(|element| element == wanted);
             assert_eq!(leaf.position(|element| element == wanted), expected);
+            let is_wanted = |element: &[u8]| {
+                assert_eq!(element.len(), wanted.len(), "only such are asked about");
+                element == wanted
+            };
+            assert_eq!(leaf.position_of_length(wanted.len(), is_wanted), expected);
+            assert_eq!(started.position_of_length(wanted.len(), is_wanted), expected);
             if let Some(end) = wanted.last_chunk::<2>() {
                 let place = (wanted.len() - 2, end);
                 assert_eq!(leaf.position_with(place, |element| element == wanted), expected);

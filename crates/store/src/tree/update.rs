@@ -18,14 +18,21 @@ use super::separator::Separator;
 pub(crate) struct Step {
     node: Link,
     index: usize,
-    /// Sums of the child before anything below was changed: a fresh child changes in place.
-    before: Totals,
 }
 
 /// TreePath from a root to a leaf.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TreePath {
     steps: SmallVec<[Step; 4]>,
+    /// Sums of the leaf before anything was changed: a fresh leaf changes in place.
+    before: Totals,
+}
+
+impl Default for TreePath {
+    /// Path to a root that is a leaf.
+    fn default() -> TreePath {
+        TreePath { steps: SmallVec::new(), before: Totals::OF_NOTHING }
+    }
 }
 
 /// Indices of the children on a path, of up to as many levels as memory has room for.
@@ -65,9 +72,10 @@ impl TreePath {
             let index = choose(link.node());
             let child = link.node().children()[index].link();
             child.prefetch();
-            path.steps.push(Step { node: link, index, before: sums::<O>(child.node()) });
+            path.steps.push(Step { node: link, index });
             link = child;
         }
+        path.before = sums::<O>(link.node());
         (path, link)
     }
 
@@ -125,7 +133,7 @@ impl TreePath {
         pieces: Pieces<O::Key>,
     ) -> Option<Link> {
         if let (Some(step), [(new, _)]) = (self.steps.last(), pieces.as_slice())
-            && may_be_deferred::<O>(arena, (old, *new), step.before)
+            && may_be_deferred::<O>(arena, (old, *new), self.before)
             && let Some(indices) = self.indices()
         {
             let place = LeafPlace { parent: step.node, index: step.index };
@@ -143,13 +151,16 @@ impl TreePath {
         arena: &mut Arena,
         mut pieces: Pieces<O::Key>,
     ) -> Option<Link> {
-        for step in self.steps.into_iter().rev() {
+        let mut before = self.before;
+        for &step in self.steps.iter().rev() {
+            let node_before = sums::<O>(step.node.node());
             match pieces.as_mut_slice() {
                 [(only, _)] if !is_underfull::<O>(only.node()) => {
-                    *only = replace_by_one::<O>(arena, step, *only);
+                    *only = replace_by_one::<O>(arena, (step, before), *only);
                 }
-                _ => pieces = replace_child::<O>(arena, step, &pieces),
+                _ => pieces = replace_child::<O>(arena, (step, before), &pieces),
             }
+            before = node_before;
         }
         root_of::<O>(arena, &pieces)
     }
@@ -198,10 +209,15 @@ pub(super) fn child_of<O: Order>(&(link, key): &(Link, O::Key)) -> Child<O::Key>
     Child { link, measure: measure::<O>(link.node()), key }
 }
 
-/// Replaces a child by one that needs no neighbour, and returns the node that replaces its parent.
-fn replace_by_one<O: Order>(arena: &mut Arena, step: Step, child: Link) -> Link {
+/// Replaces a child, whose sums were `before`, by one that needs no neighbour, and returns the node
+/// that replaces its parent.
+fn replace_by_one<O: Order>(
+    arena: &mut Arena,
+    (step, before): (Step, Totals),
+    child: Link,
+) -> Link {
     let sums = sums::<O>(child.node());
-    let totals = totals_after(step, Some(sums));
+    let totals = totals_after((step, before), Some(sums));
     let node = inner::splice_one(arena, step.node, step.index, (child, sums.measure));
     match totals {
         Some(totals) => inner::set_totals(node, totals),
@@ -210,10 +226,10 @@ fn replace_by_one<O: Order>(arena: &mut Arena, step: Step, child: Link) -> Link 
     node
 }
 
-/// Replaces one child, and returns the nodes that replace its parent.
+/// Replaces one child, whose sums were `before`, and returns the nodes that replace its parent.
 fn replace_child<O: Order>(
     arena: &mut Arena,
-    step: Step,
+    (step, before): (Step, Totals),
     pieces: &Pieces<O::Key>,
 ) -> Pieces<O::Key> {
     let mut children: SmallVec<[Child<O::Key>; 3]> = pieces.iter().map(child_of::<O>).collect();
@@ -221,7 +237,7 @@ fn replace_child<O: Order>(
         first.key = O::Key::read(step.node.node(), step.index);
     }
     let sums = children.iter().map(|child| sums::<O>(child.link.node())).reduce(Totals::and);
-    let totals = totals_after(step, sums);
+    let totals = totals_after((step, before), sums);
     let mut node = inner::splice(arena, step.node, step.index, 1, &children);
     match totals {
         Some(totals) => inner::set_totals(node, totals),
@@ -251,19 +267,19 @@ fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces<O::Key> {
     Pieces::from_iter([(left, O::Key::of_key(0)), (right, bound)])
 }
 
-/// Sums of the parent after its child was replaced by some with the sums `new`, or taken out;
-/// without a look at the other children.
+/// Sums of the parent after its child, whose sums were `before`, was replaced by some with the sums
+/// `new`, or taken out; without a look at the other children.
 ///
 /// None if the child that expires first or last may be gone: then only all children together tell.
-fn totals_after(step: Step, new: Option<Totals>) -> Option<Totals> {
+fn totals_after((step, before): (Step, Totals), new: Option<Totals>) -> Option<Totals> {
     let mut totals = step.node.node().totals();
-    totals.measure -= step.node.node().children()[step.index].measure;
-    totals.bytes -= step.before.bytes;
+    totals.measure -= before.measure;
+    totals.bytes -= before.bytes;
     let is_out = new.is_none();
     let new = new.unwrap_or(Totals::OF_NOTHING);
     totals.measure += new.measure;
     totals.bytes += new.bytes;
-    let (before, after) = (step.before.expiries, new.expiries);
+    let (before, after) = (before.expiries, new.expiries);
     let first_is_gone = before.first == totals.expiries.first && after.first > before.first;
     // If nothing expires, the rest does not expire either when a child goes.
     let nothing_expires = is_out && totals.expiries == Expiries::NONE;

@@ -15,9 +15,7 @@ use super::collection::{Collection, TreeEdit};
 use super::gathered::Gathered;
 use super::kind::Kind;
 use super::leaf_prefetch::LeafPrefetch;
-use super::named::{
-    self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, position_by_end, same,
-};
+use super::named::{self, Elements, Named, NamedEdit, Place, Repeated, key_of_bytes, same};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
@@ -68,7 +66,7 @@ impl Named for Fields {
         let found = if leaf.has(flags::EXPIRES) || field.len() >= PACKED_LENGTH {
             leaf.position(is_it)
         } else {
-            position_by_end(leaf, (1, field), is_it)
+            position_by_end(leaf, field, is_it)
         };
         found.ok_or(leaf.len())
     }
@@ -184,6 +182,22 @@ fn expiry_of(element: &[u8]) -> Option<u64> {
 
 fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
     leaf.elements().map(decode)
+}
+
+/// Index of the element of a leaf of which `is_it` holds: that its field, which begins behind one
+/// byte, is `field`. Ends of fields, where they differ most, are compared first.
+#[inline]
+fn position_by_end(leaf: Node<'_>, field: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
+    let end = 1 + field.len();
+    if let Some(last) = field.last_chunk::<8>() {
+        leaf.position_with((end - 8, last), is_it)
+    } else if let Some(last) = field.last_chunk::<4>() {
+        leaf.position_with((end - 4, last), is_it)
+    } else if let Some(last) = field.last_chunk::<2>() {
+        leaf.position_with((end - 2, last), is_it)
+    } else {
+        leaf.position(is_it)
+    }
 }
 
 /// True if an element is of `field`.

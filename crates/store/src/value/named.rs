@@ -78,27 +78,6 @@ pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Index of the first element of a leaf of which `is_it` holds: that it is of `name`, which begins
-/// `lead` bytes behind the start of such an element. Ends of names, where they differ most, are
-/// compared first.
-#[inline]
-pub(super) fn position_by_end(
-    leaf: Node<'_>,
-    (lead, name): (usize, &[u8]),
-    is_it: impl Fn(&[u8]) -> bool,
-) -> Option<usize> {
-    let end = lead + name.len();
-    if let Some(last) = name.last_chunk::<8>() {
-        leaf.position_with((end - 8, last), is_it)
-    } else if let Some(last) = name.last_chunk::<4>() {
-        leaf.position_with((end - 4, last), is_it)
-    } else if let Some(last) = name.last_chunk::<2>() {
-        leaf.position_with((end - 2, last), is_it)
-    } else {
-        leaf.position(is_it)
-    }
-}
-
 /// Name that is there twice: index of its second occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeated(pub usize);

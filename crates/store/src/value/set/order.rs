@@ -8,7 +8,7 @@ use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::Order;
 use crate::tree::split::Bias;
-use crate::value::named::{Named, position_by_end, same};
+use crate::value::named::{Named, same};
 
 /// Order of members: integers by value, then strings by hash.
 #[derive(Debug)]
@@ -109,9 +109,7 @@ fn find_sorted(leaf: Node<'_>, value: i64) -> Result<usize, usize> {
 fn find_string(leaf: Node<'_>, string: &[u8]) -> Result<usize, usize> {
     let found = match (leaf.has(flags::UNSORTED), leaf.has(flags::STRINGS)) {
         (false, _) => None,
-        (true, true) => {
-            position_by_end(leaf, (0, string), |own| own.len() == string.len() && same(own, string))
-        }
+        (true, true) => leaf.position_of_length(string.len(), |own| same(own, string)),
         (true, false) => leaf.position(|element| is_of(element, string)),
     };
     found.ok_or(leaf.len())

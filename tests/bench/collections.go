@@ -82,11 +82,14 @@ func measureCollections(report *Report, chosen settings) error {
 					keys:    size.keys,
 					seconds: chosen.Seconds / 2, requests: file, cpus: loadCPU,
 				}
-				if err := inTurns(report, name, chosen.PartRounds, contenders, shape); err != nil {
+				ratio, err := inTurnsUntilDecided(report, name, chosen.PartRounds, contenders,
+					shape, collectionRatioLimit, func() spread {
+						return report.ratio(name, "tidemill", "valkey", Sample.TotalUs)
+					})
+				if err != nil {
 					return err
 				}
-				report.verdict(name+": CPU per operation / Valkey's", collectionRatioLimit,
-					report.ratio(name, "tidemill", "valkey", Sample.TotalUs))
+				report.verdict(name+": CPU per operation / Valkey's", collectionRatioLimit, ratio)
 			}
 			return nil
 		})

@@ -196,6 +196,28 @@ func inTurns(report *Report, name string, rounds int, contenders []contender, sh
 	return nil
 }
 
+// undecidedTimesMax bounds how often the rounds of a load are run whose verdict is close.
+const undecidedTimesMax = 4
+
+// inTurnsUntilDecided runs a load as inTurns does, and again while the limit lies between the
+// quartiles of what is judged, which it returns: so many times at most that a close one is left.
+func inTurnsUntilDecided(
+	report *Report, name string, rounds int, contenders []contender, shape load, limit float64,
+	judged func() spread,
+) (spread, error) {
+	var figure spread
+	for range undecidedTimesMax {
+		if err := inTurns(report, name, rounds, contenders, shape); err != nil {
+			return spread{}, err
+		}
+		figure = judged()
+		if figure.decides(limit) {
+			break
+		}
+	}
+	return figure, nil
+}
+
 func measureSmallValues(report *Report, chosen settings) error {
 	contenders := []contender{
 		{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},

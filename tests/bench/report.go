@@ -87,6 +87,9 @@ func (r *Report) series(load, server string) *Series {
 // spread is a median with the quartiles around it.
 type spread struct{ low, median, high float64 }
 
+// decides is true if the limit does not lie between the quartiles.
+func (s spread) decides(limit float64) bool { return s.high <= limit || s.low > limit }
+
 func spreadOf(values []float64) spread {
 	if len(values) == 0 {
 		return spread{math.NaN(), math.NaN(), math.NaN()}

@@ -61,3 +61,15 @@ func TestJudge_FloorNearValkeyIsVoid(t *testing.T) {
 		t.Error("a floor of 0.78 of Valkey leaves nothing to compare")
 	}
 }
+
+func TestSpread_DecidesUnlessLimitIsBetweenQuartiles(t *testing.T) {
+	figure := spread{low: 0.8, median: 0.9, high: 1.0}
+	for limit, want := range map[float64]bool{0.7: true, 0.8: false, 0.95: false, 1.0: true} {
+		if figure.decides(limit) != want {
+			t.Errorf("limit %v: %v", limit, !want)
+		}
+	}
+	if spreadOf(nil).decides(1) {
+		t.Error("nothing was measured")
+	}
+}

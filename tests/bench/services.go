@@ -132,11 +132,14 @@ func measureService(
 	if err != nil {
 		return err
 	}
-	if err := inTurns(report, each.name, chosen.PartRounds, contenders, shape); err != nil {
+	ratio, err := inTurnsUntilDecided(report, each.name, chosen.PartRounds, contenders, shape,
+		each.limit, func() spread {
+			return report.ratio(each.name, "tidemill", "valkey", Sample.TotalUs)
+		})
+	if err != nil {
 		return err
 	}
-	report.verdict(each.name+": CPU / Valkey's", each.limit,
-		report.ratio(each.name, "tidemill", "valkey", Sample.TotalUs))
+	report.verdict(each.name+": CPU / Valkey's", each.limit, ratio)
 	return nil
 }
 

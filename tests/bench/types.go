@@ -208,11 +208,14 @@ func measureTypeLoads(
 			connections: smallConnectionCount, pipeline: collectionPipeline, keys: keys,
 			seconds: chosen.Seconds / 2, requests: file, cpus: loadCPU,
 		}
-		if err := inTurns(report, name, chosen.PartRounds, contenders, shape); err != nil {
+		ratio, err := inTurnsUntilDecided(report, name, chosen.PartRounds, contenders, shape,
+			each.limit, func() spread {
+				return report.ratio(name, "tidemill", "valkey", Sample.TotalUs)
+			})
+		if err != nil {
 			return err
 		}
-		report.verdict(name+": CPU per operation / Valkey's", each.limit,
-			report.ratio(name, "tidemill", "valkey", Sample.TotalUs))
+		report.verdict(name+": CPU per operation / Valkey's", each.limit, ratio)
 	}
 	return nil
 }
@@ -379,12 +382,15 @@ func measureAdversarialWrites(report *Report, chosen settings) error {
 				connections: 1, pipeline: 1, keys: 1, seconds: chosen.Seconds, requests: file,
 				cpus: loadCPU,
 			}
-			if err := inTurns(report, each.name, chosen.PartRounds, contenders, shape); err != nil {
+			latency, err := inTurnsUntilDecided(report, each.name, chosen.PartRounds, contenders,
+				shape, adversarialUsMax, func() spread {
+					series := report.series(each.name, "tidemill")
+					return series.spread(func(s Sample) float64 { return s.P999us })
+				})
+			if err != nil {
 				return err
 			}
-			series := report.series(each.name, "tidemill")
-			report.verdict(each.name+": p99.9 of one write, us", adversarialUsMax,
-				series.spread(func(s Sample) float64 { return s.P999us }))
+			report.verdict(each.name+": p99.9 of one write, us", adversarialUsMax, latency)
 		}
 		return nil
 	})

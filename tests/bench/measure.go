@@ -152,6 +152,8 @@ type contender struct {
 	kind       instance.Kind
 	directives []string
 	server     *instance.Server
+	// requests is a file of requests that it gets instead of the load's, if there is one.
+	requests string
 }
 
 // tidemillDirectives hold for Tidemill only; the placement is left to taskset so that all servers
@@ -186,7 +188,11 @@ func inTurns(report *Report, name string, rounds int, contenders []contender, sh
 	for round := range rounds {
 		for turn := range contenders {
 			c := contenders[(round+turn)%len(contenders)]
-			sample, err := shape.run(c.server)
+			own := shape
+			if c.requests != "" {
+				own.requests = c.requests
+			}
+			sample, err := own.run(c.server)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

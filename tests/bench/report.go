@@ -171,6 +171,16 @@ func (r *Report) ratioAboveFloor(load string) spread {
 	return spreadOf(ratios)
 }
 
+// latencyAboveFloor is what our 99.9th percentiles have above the floor's, microseconds.
+func (r *Report) latencyAboveFloor(load string) spread {
+	ours, floor := r.series(load, "tidemill").Samples, r.series(load, "floor").Samples
+	var above []float64
+	for index := range min(len(ours), len(floor)) {
+		above = append(above, ours[index].P999us-floor[index].P999us)
+	}
+	return spreadOf(above)
+}
+
 // judge compares the figures with the design's budgets.
 func (r *Report) judge() {
 	for _, each := range smallBudgets {

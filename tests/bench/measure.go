@@ -206,7 +206,7 @@ func inTurns(report *Report, name string, rounds int, contenders []contender, sh
 const undecidedTimesMax = 4
 
 // inTurnsUntilDecided runs a load as inTurns does, and again while the limit lies between the
-// quartiles of what is judged, which it returns: so many times at most that a close one is left.
+// quartiles of what is judged, undecidedTimesMax times at most. It returns that figure.
 func inTurnsUntilDecided(
 	report *Report, name string, rounds int, contenders []contender, shape load, limit float64,
 	judged func() spread,

@@ -350,8 +350,8 @@ func fillForLoads(server *instance.Server, keys, items int) error {
 	return nil
 }
 
-// hardWrite is a load of writes where an order has nothing to part elements by, or where they differ
-// at their ends only.
+// hardWrite is a load of writes where an order has nothing to part elements by, or where they
+// differ at their ends only.
 type hardWrite struct {
 	name    string
 	request func(keys, number, key, item int) []string

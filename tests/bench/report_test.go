@@ -73,3 +73,14 @@ func TestSpread_DecidesUnlessLimitIsBetweenQuartiles(t *testing.T) {
 		t.Error("nothing was measured")
 	}
 }
+
+func TestLatencyAboveFloor_IsTakenRoundByRound(t *testing.T) {
+	report := &Report{}
+	for _, round := range [][2]float64{{150, 120}, {90, 50}, {300, 290}} {
+		report.add("writes", "tidemill", Sample{P999us: round[0]})
+		report.add("writes", "floor", Sample{P999us: round[1]})
+	}
+	if above := report.latencyAboveFloor("writes"); above.median != 30 {
+		t.Errorf("%+v", above)
+	}
+}

@@ -186,17 +186,21 @@ impl Conditions {
     }
 }
 
-/// A cursor as C reads an unsigned number: blanks and a sign may precede it, and a negative one
-/// counts back from the greatest. But a 64-bit integer in its only spelling is not negative.
+/// A cursor.
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
-    let cursor = match parse_integer(text) {
-        Some(value) => u64::try_from(value).ok(),
-        None => parse_unsigned(text),
-    };
-    cursor.ok_or_else(|| "ERR invalid cursor".into())
+    parse_unsigned(text).ok_or_else(|| "ERR invalid cursor".into())
 }
 
-fn parse_unsigned(text: &[u8]) -> Option<u64> {
+/// A number as C reads an unsigned one: blanks and a sign may precede it, and a negative one counts
+/// back from the greatest. But a 64-bit integer in its only spelling is not negative.
+pub(crate) fn parse_unsigned(text: &[u8]) -> Option<u64> {
+    match parse_integer(text) {
+        Some(value) => u64::try_from(value).ok(),
+        None => parse_other_spelling(text),
+    }
+}
+
+fn parse_other_spelling(text: &[u8]) -> Option<u64> {
     let text = crate::error::until_nul(text);
     let start = text.iter().position(|byte| !matches!(byte, b' ' | 0x09..=0x0d))?;
     let (is_negative, digits) = match &text[start..] {

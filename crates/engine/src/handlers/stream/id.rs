@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::value::stream::StreamId;
 
+use crate::access::options::parse_unsigned;
 use crate::error::CommandError;
 
 const INVALID: CommandError = CommandError::Text(std::borrow::Cow::Borrowed(
@@ -27,8 +28,14 @@ pub(super) enum GivenId {
 /// Digits of which no number is too great for 64 bits.
 const SAFE_DIGITS: usize = 19;
 
-/// Digits only, 64 bits.
+/// A number of 64 bits, as C reads one; nearly all are digits only.
+#[inline]
 fn number(text: &[u8]) -> Option<u64> {
+    digits_only(text).or_else(|| parse_unsigned(text))
+}
+
+#[inline]
+fn digits_only(text: &[u8]) -> Option<u64> {
     let (safe, rest) = text.split_at(text.len().min(SAFE_DIGITS));
     if safe.is_empty() {
         return None;
@@ -44,13 +51,14 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(number)
 }
 
+/// An id's text as C sees it; none of one that is too long.
+fn c_text(text: &[u8]) -> Option<&[u8]> {
+    (text.len() <= ID_BYTES_MAX).then(|| crate::error::until_nul(text))
+}
+
 /// The id `ms-seq`, or `ms` with another number.
 fn parse(text: &[u8], missing_seq: u64) -> Option<StreamId> {
-    // As a C string.
-    let text = crate::error::until_nul(text);
-    if text.len() > ID_BYTES_MAX {
-        return None;
-    }
+    let text = c_text(text)?;
     match text.iter().position(|&byte| byte == b'-') {
         Some(at) => Some(StreamId { ms: number(&text[..at])?, seq: number(&text[at + 1..])? }),
         None => Some(StreamId { ms: number(text)?, seq: missing_seq }),
@@ -64,16 +72,16 @@ pub(super) fn strict(text: &[u8]) -> Result<StreamId, CommandError> {
 
 /// As [`strict`], or the least or the greatest id.
 pub(super) fn lenient(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
-    match text {
-        b"-" => Ok(StreamId::MIN),
-        b"+" => Ok(StreamId::MAX),
+    match c_text(text) {
+        Some(b"-") => Ok(StreamId::MIN),
+        Some(b"+") => Ok(StreamId::MAX),
         _ => parse(text, missing_seq).ok_or(INVALID),
     }
 }
 
 /// As [`strict`], or `ms-*`.
 pub(super) fn given(text: &[u8]) -> Result<GivenId, CommandError> {
-    if let Some(ms) = text.strip_suffix(b"-*").filter(|ms| ms.len() <= ID_BYTES_MAX - 2) {
+    if let Some(ms) = c_text(text).and_then(|text| text.strip_suffix(b"-*")) {
         return number(ms).map(GivenId::Milliseconds).ok_or(INVALID);
     }
     strict(text).map(GivenId::Whole)
@@ -186,18 +194,27 @@ mod tests {
         assert_eq!(strict(b"05-1").ok(), Some(id(5, 1)));
         assert_eq!(strict(b"18446744073709551615-1").ok(), Some(id(u64::MAX, 1)));
         assert_eq!(strict(b"0000000000000000000000007-1").ok(), Some(id(7, 1)));
-        for text in ["", "-", "+", "5-", "-5", "5-x", "5-1-1", "99999999999999999999", " 5", "+5"] {
+        for text in
+            ["", "-", "+", "5-", "-5", "5-x", "5-1-1", "99999999999999999999", "5--6", "5 ", "++5"]
+        {
             assert!(strict(text.as_bytes()).is_err(), "{text}");
         }
+        for text in [" 5", "+5", "\t+5", "5-0", "5- +0", "5\0x", "5-+0\0-"] {
+            assert_eq!(strict(text.as_bytes()).ok(), Some(id(5, 0)), "{text}");
+        }
+        assert_eq!(strict(b"5- -6").ok(), Some(id(5, u64::MAX - 5)));
+        assert!(strict(&[&b"5\0"[..], &[b'x'; 126]].concat()).is_err(), "too long as a whole");
         for text in ["18446744073709551616", "18446744073709551615x", "1/2", "1:2"] {
             assert!(strict(text.as_bytes()).is_err(), "{text}");
         }
         assert_eq!(given(b"5-*").ok(), Some(GivenId::Milliseconds(5)));
+        assert_eq!(given(b"+5-*\0x").ok(), Some(GivenId::Milliseconds(5)));
         assert!(given(b"-*").is_err() && given(b"*").is_err());
         assert_eq!(end(b"5").ok(), Some(id(5, u64::MAX)));
         assert_eq!(end(b"(5").ok(), Some(id(5, u64::MAX - 1)));
         assert_eq!(start(b"(5").ok(), Some(id(5, 1)));
         assert_eq!(start(b"-").ok(), Some(StreamId::MIN));
+        assert_eq!(end(b"+\0x").ok(), Some(StreamId::MAX));
         assert!(start(b"(").is_err() && start(b"(-").is_err());
     }
 

@@ -73,10 +73,10 @@ pub const WALKED_KEYS_MAX: u32 = 1000;
 
 /// Microseconds that `FLUSHALL SYNC` waits for a grace period, to free at once; afterwards it is
 /// freed in the background.
-pub const SYNC_FLUSH_US_MAX: u64 = 10_000;
+pub const SYNC_FLUSH_US_MAX: u64 = 100_000;
 
 /// Looks at the grace period within that time.
-pub const SYNC_FLUSH_ROUNDS_MAX: usize = 100_000;
+pub const SYNC_FLUSH_ROUNDS_MAX: usize = 1_000_000;
 
 /// Share of the memory that may be retired, as its denominator, when `rcu-retired-max` does not say
 /// how much.

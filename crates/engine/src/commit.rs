@@ -111,6 +111,9 @@ impl Event {
     /// None, and no watcher learns of the change either: the journal alone does.
     pub const UNTOLD: Event = Event::new(EventClass::empty(), "untold");
 
+    /// The key was not there before.
+    pub const NEW_KEY: Event = Event::new(EventClass::NEW, "new");
+
     /// An event.
     #[must_use]
     pub const fn new(class: EventClass, name: &'static str) -> Event {

@@ -10,9 +10,12 @@ use super::keyed;
 use crate::access::section::{Enter, OpenSection};
 use crate::acl::BriefReads;
 use crate::command::{CommandId, Flags};
-use crate::handlers::string::encoding_of;
+use crate::commit::Event;
+use crate::handlers::string::{SET_EVENT, encoding_of};
 use crate::limits::COPIED_REPLY_BYTES_MAX;
 use crate::settings::Quiescent;
+use crate::shared::Shared;
+use crate::worker::Worker;
 use crate::worker::called::Course;
 use crate::worker::session::ReplyMode;
 
@@ -210,15 +213,16 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 
     /// Executes a `SET` without options as nearly all are: nobody watches, tracks or awaits keys of
-    /// the slot, no change is journaled or told of, and the key is new or never expires. False,
-    /// with nothing done, of any other and when the slot is taken: the handler sees to that.
+    /// the slot, no change is journaled, and the key is new or never expires. False, with nothing
+    /// done, of any other and when the slot is taken: the handler sees to that.
     ///
     /// It does what the handler does in a unit, under the slot's lock and without the unit.
     #[inline(always)]
     fn set_plainly(&mut self, request: &Request, view: &ArgumentView<'_>) -> bool {
         let Some((index, hash)) = request.key else { return false };
         let (shared, worker) = (self.shared, &mut *self.worker);
-        if shared.sinks.journal().is_some() || !worker.changes_quietly(shared) {
+        let sinks = &shared.sinks;
+        if sinks.journal().is_some() || sinks.events().is_some() || worker.counts_uses() {
             return false;
         }
         let Some(mut lock) = shared.keyspace.try_lock(hash.slot) else { return false };
@@ -227,7 +231,9 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         let guard = self.reader.enter();
         let (key, value) = (view.get(index), view.get(index + 1));
+        let mut is_new = false;
         let build = |former: Option<EntryRef<'_>>| {
+            is_new = former.is_none();
             let expires = former.is_some_and(|former| former.expires_at_ms().is_some());
             (!expires).then(|| {
                 let spec = EntrySpec {
@@ -250,6 +256,9 @@ impl<E: Enter> Executor<'_, '_, E> {
         if shared.tracking.prefixes.count() > 0 {
             worker.gather_change(key, true);
         }
+        if !worker.settings.published_events.is_empty() && shared.pubsub.has_listeners() {
+            tell_set(shared, worker, (database, key), is_new);
+        }
         self.reply.ok();
         true
     }
@@ -268,4 +277,13 @@ impl<E: Enter> Executor<'_, '_, E> {
             }
         }
     }
+}
+
+/// Tells of a key that was set, first of one that was not there before. Its slot is locked.
+#[cold]
+fn tell_set(shared: &Shared, worker: &Worker, (database, key): (usize, &[u8]), is_new: bool) {
+    if is_new {
+        worker.tell_event(shared, database, key, Event::NEW_KEY);
+    }
+    worker.tell_event(shared, database, key, SET_EVENT);
 }

@@ -112,3 +112,26 @@ fn sinks_are_told_where_there_are_any() {
         assert_eq!(publications > 0, active == ActiveSinks::EVENTS);
     }
 }
+
+#[test]
+fn subscribers_are_told_of_the_key_and_of_its_being_new() {
+    let mut server = quiet(2);
+    let (subscriber, writer) = (server.connect(0), server.connect(1));
+    server.call(writer, &["CONFIG", "SET", "notify-keyspace-events", "EA"]);
+    assert_eq!(server.call(writer, &["SET", "k", "unheard"]), OK);
+    server.call(subscriber, &["PSUBSCRIBE", "__key*__:*"]);
+    server.call(writer, &["CONFIG", "SET", "notify-keyspace-events", "E$n"]);
+    for (key, events) in [("k", &["set"][..]), ("other", &["new", "set"])] {
+        assert_eq!(server.call(writer, &["SET", key, "1"]), OK);
+        server.settle();
+        let told = server.take_output(subscriber);
+        let named: Vec<&str> = ["new", "set", "del"]
+            .into_iter()
+            .filter(|event| {
+                told.contains(&format!("__keyevent@0__:{event}\r\n${}\r\n{key}\r\n", key.len()))
+            })
+            .collect();
+        assert_eq!(named, events, "{told}");
+        assert_eq!(told.matches("pmessage").count(), events.len(), "{told}");
+    }
+}

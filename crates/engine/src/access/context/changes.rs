@@ -35,7 +35,7 @@ impl Cx<'_, '_> {
     ///
     /// [`Edit::put_entry`]: super::Edit::put_entry
     pub(crate) fn new_key_event(&mut self, database: usize, key: &[u8]) {
-        self.event(database, key, Event::new(EventClass::NEW, "new"));
+        self.event(database, key, Event::NEW_KEY);
     }
 
     /// Effect of the command for the journal, in place of the command as it came. May be called

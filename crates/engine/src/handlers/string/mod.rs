@@ -12,8 +12,8 @@ mod range;
 mod set;
 
 pub(super) use range::{make_raw, new_raw_string, pieces, write, write_runs};
-pub(crate) use set::encoding_of;
 pub(super) use set::text_encoding_of;
+pub(crate) use set::{SET_EVENT, encoding_of};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

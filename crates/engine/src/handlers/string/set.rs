@@ -15,7 +15,7 @@ use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::reply::FormerString;
 
-pub(super) const SET_EVENT: Event = Event::new(EventClass::STRING, "set");
+pub(crate) const SET_EVENT: Event = Event::new(EventClass::STRING, "set");
 
 /// Bytes that Valkey embeds in one object with a key of less than 32 bytes and without expiry, key
 /// included.

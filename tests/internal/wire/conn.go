@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -102,4 +103,18 @@ func (c *Conn) Do(words ...string) (Reply, error) {
 		return Reply{}, fmt.Errorf("reply to %.60q: %w", words, err)
 	}
 	return reply, nil
+}
+
+// Finish ends what is sent, and waits until the server has closed the connection: it is then in no
+// list of clients. The connection is one of TCP.
+func (c *Conn) Finish() error {
+	defer c.Close()
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, c.in)
+	return err
 }

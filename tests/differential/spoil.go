@@ -65,7 +65,7 @@ func (g *generator) spoil(call *Call) {
 // between two servers' looks at it.
 func takesTime(name string) bool {
 	return strings.Contains(name, "ex") || strings.Contains(name, "set") ||
-		strings.Contains(name, "expire")
+		strings.Contains(name, "expire") || name == "restore"
 }
 
 // hazardous tells whether a call would wait, or allocate, so much that it stops the run. Real

@@ -40,9 +40,10 @@ var (
 		"-9223372036854775809", "99999999999999999999999", "\x00"}
 	floats = []string{"0.5", "-0.25", "3", "1e3", "5.0e3", "10.5", "0.1", "-3.75", "1e-5",
 		"123456789.125", "0", "-0.0"}
-	notFloats = []string{"abc", "", "nan", "inf", "-inf", "1e400", " 1", "1 ", "1,5", "0x"}
-	badTimes  = []string{"0", "-1", "abc", "", "9223372036854775807", "-9223372036854775808",
-		"9223372036854775", "1.5"}
+	notFloats       = []string{"abc", "", "nan", "inf", "-inf", "1e400", " 1", "1 ", "1,5", "0x"}
+	badMilliseconds = []string{"0", "-1", "abc", "", "9223372036854775807",
+		"-9223372036854775808", "1.5"}
+	badTimes    = append([]string{"9223372036854775"}, badMilliseconds...)
 	unixSeconds = []string{"4102444800", "33177117420", "1", "1000000000"}
 	unixMillis  = []string{"4102444800000", "33177117420000", "1", "1000000000000"}
 	// ends of ranges of ranks, scores and members
@@ -203,7 +204,9 @@ func (g *generator) expiry(command *Command, name string) (text string, known bo
 	case "seconds":
 		return mostly(random, 6, []string{strconv.Itoa(100 + random.IntN(1e6))}, badTimes), true
 	case "milliseconds":
-		return mostly(random, 6, []string{strconv.Itoa(100_000 + random.IntN(1e9))}, badTimes), true
+		usual := strconv.Itoa(100_000 + random.IntN(1e9))
+		long := strconv.Itoa(9_000_000_000_000_000 - random.IntN(1e9))
+		return mostly(random, 6, []string{usual}, append(badMilliseconds, long)), true
 	case "unix-time-seconds":
 		if command.Name == "msetex" {
 			// it leaves keys born expired to chance: DBSIZE may count them

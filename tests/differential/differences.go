@@ -2,6 +2,7 @@ package differential
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,8 +144,39 @@ func showsFault(call Call, watches bool) bool {
 		// The order of elements whose keys are equal as text, or both missing, is that of Valkey's
 		// partial quicksort.
 		return call.mentions("BY") && call.mentions("ALPHA")
+	case strings.HasPrefix(call.Name, "geosearch"):
+		return middleIsBeyondGrid(call)
 	}
 	return false
+}
+
+// middleIsBeyondGrid tells whether a call searches a polygon around a pole: where Valkey looks for
+// members then is chance.
+func middleIsBeyondGrid(call Call) bool {
+	at := slices.IndexFunc(call.Arguments, func(argument []byte) bool {
+		return strings.EqualFold(string(argument), "BYPOLYGON")
+	})
+	if at < 0 || at+2 > len(call.Arguments) {
+		return false
+	}
+	var x, y, z float64
+	for pair := range slices.Chunk(call.Arguments[at+2:], 2) {
+		if len(pair) < 2 {
+			break
+		}
+		longitude, notLongitude := strconv.ParseFloat(string(pair[0]), 64)
+		latitude, notLatitude := strconv.ParseFloat(string(pair[1]), 64)
+		if notLongitude != nil || notLatitude != nil {
+			break
+		}
+		longitude, latitude = longitude*math.Pi/180, latitude*math.Pi/180
+		x += math.Cos(latitude) * math.Cos(longitude)
+		y += math.Cos(latitude) * math.Sin(longitude)
+		z += math.Sin(latitude)
+	}
+	// That of the grid is 85.05112878.
+	const latitudeMax = 85
+	return math.Abs(math.Atan2(z, math.Hypot(x, y)))*180/math.Pi > latitudeMax
 }
 
 func intended(command string, valkey, subject wire.Reply) bool {

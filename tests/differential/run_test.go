@@ -66,3 +66,28 @@ func TestSortedAsFound_OfCStrings(t *testing.T) {
 		}
 	}
 }
+
+// Polygons that lie around a pole are left out, all others are compared.
+func TestMiddleIsBeyondGrid_OfPolygonsAroundAPole(t *testing.T) {
+	for polygon, want := range map[string]bool{
+		"3 0 80 120 80 -120 80":                      true,
+		"3 0 -80 120 -80 -120 -80":                   true,
+		"3 0 80 10 80 5 89":                          false,
+		"4 -10 -10 10 -10 10 10 -10 10":              false,
+		"5 155 63 -4 37 -137 8 130 -4 -6 15 COUNT 1": true,
+		"3 0 80 120 80 -120 80 ASC":                  true,
+		"3":                                          false,
+		"4 0 80 120 80 -120 80 nonsense 80 WITHDIST": true,
+	} {
+		words := append([]string{"GEOSEARCH", "g", "bypolygon"}, strings.Fields(polygon)...)
+		call := Call{Name: "geosearch", Arguments: wire.Arguments(words...)}
+		if found := showsFault(call, false); found != want {
+			t.Errorf("%q is left out: %v", polygon, found)
+		}
+	}
+	box := Call{Name: "geosearch", Arguments: wire.Arguments(
+		strings.Fields("GEOSEARCH g FROMLONLAT 0 80 BYBOX 1 1 m")...)}
+	if showsFault(box, false) {
+		t.Error("a box is left out")
+	}
+}

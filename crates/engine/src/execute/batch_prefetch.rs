@@ -50,7 +50,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         {
             let from = (first + 1).next_multiple_of(PREFETCHED_ENTRIES_MAX);
             let requests = (from..end).map(|index| (index, entry));
-            prefetch_leaves(self.shared, batch, requests, input);
+            prefetch_leaves(self.shared, batch, requests, input, |_| ());
         }
     }
 
@@ -72,7 +72,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Asks the processor for the collections under the keys of the next requests, whose entries
     /// were asked for long ago.
     #[inline]
-    fn prefetch_values(&self, batch: &Batch, index: usize, input: &[u8]) {
+    fn prefetch_values(&mut self, batch: &Batch, index: usize, input: &[u8]) {
         let end = batch.requests.len().min(index + PREFETCHED_ENTRIES_MAX);
         if batch.requests[index..end].iter().any(|next| next.is_of_collections) {
             self.prefetch_values_of(batch, index..end, input);
@@ -80,7 +80,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 
     #[inline(never)]
-    fn prefetch_values_of(&self, batch: &Batch, indices: Range<usize>, input: &[u8]) {
+    fn prefetch_values_of(&mut self, batch: &Batch, indices: Range<usize>, input: &[u8]) {
         let keyspace = &self.shared.keyspace;
         let guard = self.reader.enter();
         let mut entries = [None; PREFETCHED_ENTRIES_MAX];
@@ -96,19 +96,22 @@ impl<E: Enter> Executor<'_, '_, E> {
             let is_large = |entry: &EntryRef<'_>| entry.is_seldom_cached();
             let found = indices.zip(entries);
             let large = found.filter_map(|(index, entry)| Some((index, entry.filter(is_large)?)));
-            prefetch_leaves(self.shared, batch, large, input);
+            let hints = &mut self.worker.score_hints;
+            hints.clear();
+            prefetch_leaves(self.shared, batch, large, input, |descent| hints.note(descent));
         }
     }
 }
 
-/// Asks the processor for the leaves that requests look into, level by level: each is given by its
-/// index, with the entry of its key, which is seldom cached.
+/// Asks the processor for the leaves that requests look into, level by level, and calls `note` at
+/// each leaf. A request is given by its index, with the entry of its key, which is seldom cached.
 #[inline(never)]
 fn prefetch_leaves<'g>(
     shared: &'g Shared,
     batch: &'g Batch,
     requests: impl Iterator<Item = (usize, EntryRef<'g>)>,
     input: &'g [u8],
+    mut note: impl FnMut(&LeafPrefetch<'g>),
 ) {
     let seed = shared.keyspace.seed();
     let descent = |(index, entry): (usize, EntryRef<'g>)| {
@@ -131,6 +134,12 @@ fn prefetch_leaves<'g>(
     let mut descents: SmallVec<[LeafPrefetch<'_>; WRITE_RUN_COMMANDS_MAX]> =
         requests.filter_map(descent).collect();
     while !descents.is_empty() {
-        descents.retain(LeafPrefetch::go_down);
+        descents.retain(|descent| {
+            let goes_on = descent.go_down();
+            if !goes_on {
+                note(descent);
+            }
+            goes_on
+        });
     }
 }

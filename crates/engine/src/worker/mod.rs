@@ -12,6 +12,7 @@ pub(crate) mod migrations;
 pub(crate) mod registrations;
 pub(crate) mod reply_need;
 pub(crate) mod run;
+pub(crate) mod score_hints;
 pub(crate) mod scripts;
 pub mod session;
 mod spare;

@@ -18,6 +18,7 @@ use super::lease::Lease;
 use super::migrations::Migrations;
 use super::reply_need::ReplyNeed;
 use super::run::{InnerTimes, Run};
+use super::score_hints::ScoreHints;
 use super::spare::Spare;
 use super::tracking::Changes;
 use super::{defrag, sweep};
@@ -142,6 +143,8 @@ pub struct Worker {
     pub(crate) sweep: sweep::Position,
     pub(crate) sweep_expiring: sweep::Expiring,
     pub(crate) defrag: defrag::Walk,
+    /// Scores that members of the next requests may have.
+    pub(crate) score_hints: ScoreHints,
     /// Beginnings of requests, and the commands that they call.
     pub(crate) heads: Heads<Called>,
     /// For the strings of payloads that it encodes.
@@ -224,6 +227,7 @@ impl Worker {
             sweep: sweep::Position::new(index),
             sweep_expiring: sweep::Expiring::default(),
             defrag: defrag::Walk::new(index),
+            score_hints: ScoreHints::default(),
             heads: Heads::default(),
             compressor: Compressor::default(),
             run: Run::default(),

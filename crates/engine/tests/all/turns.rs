@@ -195,6 +195,32 @@ fn quiescent_states_are_announced_as_often_as_configured() {
 }
 
 #[test]
+fn scores_that_were_found_ahead_are_looked_up_again() {
+    let mut engine = Engine::new(&[]);
+    // Names that make the set so large that the leaves of all requests are asked for ahead.
+    let name = |number: u32| format!("{number:0>240}");
+    for first in (0..80_000).step_by(200) {
+        let member = |number| format!(" {number} {}", name(number));
+        let members: String = (first..first + 200).map(member).collect();
+        engine.turn(&format!("ZADD z{members}\r\n"));
+    }
+    assert_eq!(engine.replies(), ":200\r\n".repeat(400));
+    for number in [0, 7, 79_999] {
+        let (member, text) = (name(number), number.to_string());
+        engine.turn(&format!(
+            "ZSCORE z {member}\r\nZADD z -1.5 {member}\r\nZSCORE z {member}\r\n\
+             ZRANK z {member}\r\nZREM z {member}\r\nZSCORE z {member}\r\n\
+             ZRANK z {member}\r\nZADD z {number} {member}\r\n"
+        ));
+        let expected = format!(
+            "${}\r\n{text}\r\n:0\r\n$4\r\n-1.5\r\n:0\r\n:1\r\n$-1\r\n$-1\r\n:1\r\n",
+            text.len()
+        );
+        assert_eq!(engine.replies(), expected);
+    }
+}
+
+#[test]
 fn the_limit_of_retired_memory_goes_by_the_memory_or_the_setting() {
     let mut engine = Engine::new(&["--rcu-retired-max", "1gb"]);
     let limit = |engine: &Engine| engine.shared.retired_bytes_max(&engine.shared.settings());

@@ -22,6 +22,10 @@ pub(crate) const CHILD_COUNT_MAX: usize = 40;
 /// node.
 pub(crate) const CHILD_COUNT_MIN: usize = CHILD_COUNT_MAX * 2 / 5;
 
+/// Level from which on nodes are taken to be cached while a tree is in use: there is one for some
+/// thousand leaves.
+pub(crate) const CACHED_LEVEL: u8 = 2;
+
 /// Most bytes of a node of one element beside its header and its element.
 pub(crate) const ELEMENT_OVERHEAD_BYTES_MAX: usize = 256;
 

@@ -626,13 +626,31 @@ pub(crate) struct Started<'a> {
 }
 
 impl<'a> Started<'a> {
+    /// Number of elements; there is one.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.starts.len() + 1
+    }
+
+    /// Start of element `index`.
+    #[inline]
+    fn start(self, index: usize) -> usize {
+        if index == 0 { 0 } else { self.starts[self.starts.len() - index].into() }
+    }
+
     /// Element `index`.
     #[inline]
     pub(crate) fn get(self, index: usize) -> &'a [u8] {
-        let start = |index: usize| usize::from(self.starts[self.starts.len() - index]);
-        let from = if index == 0 { 0 } else { start(index) };
         let is_last = index == self.starts.len();
-        &self.data[from..if is_last { self.data.len() } else { start(index + 1) }]
+        let end = if is_last { self.data.len() } else { self.start(index + 1) };
+        &self.data[self.start(index)..end]
+    }
+
+    /// First four bytes of element `index` and, if it is shorter, of those behind it, as a
+    /// big-endian number; none at the end of the leaf.
+    #[inline]
+    pub(crate) fn head(self, index: usize) -> Option<u32> {
+        self.data[self.start(index)..].first_chunk().map(|head| u32::from_be_bytes(*head))
     }
 }
 

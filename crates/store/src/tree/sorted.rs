@@ -4,10 +4,14 @@
 //! halves and may be split between any two elements. A tree whose bounds are plain numbers
 //! (`Key = u64`) may hold several elements of one number, but never parts them.
 
+use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
 use super::arena::Arena;
 use super::inner;
 use super::leaf::{self, LeafPlan, Parts};
-use super::node::{ByIndex, Link, Node, flags};
+use super::node::{ByIndex, Link, Node, Started, flags};
 use super::order::Order;
 use super::separator::{Place, Separator, StoredTie, compare, stored_tie};
 use super::split::{Bias, split};
@@ -15,6 +19,17 @@ use super::update::{Pieces, TreePath, only_piece};
 
 /// Order whose leaves are sorted.
 pub(crate) trait Sorted: Order {
+    /// End of the heads that are in the order of their elements. The head of an element is the
+    /// first four bytes from its start on, as a big-endian number.
+    const ORDERED_HEADS_END: u32 = 0;
+
+    /// Lowest and highest ordered head of elements with the number of a place; none if they have no
+    /// such heads.
+    #[inline]
+    fn heads_of(_place: Place<'_>) -> Option<(u32, u32)> {
+        None
+    }
+
     /// Place of an element; without a tie if bounds are plain numbers.
     fn place_of(element: &[u8]) -> Place<'_>;
 
@@ -87,20 +102,59 @@ pub(crate) fn search<S: Sorted>(leaf: Node<'_>, place: Place<'_>) -> Result<usiz
     let len = leaf.len();
     // Each has a loop of its own, without a look at the kind of table.
     match leaf.by_index() {
-        ByIndex::Strided(elements) => search_among::<S>(len, |index| elements.get(index), place),
-        ByIndex::Started(elements) => search_among::<S>(len, |index| elements.get(index), place),
-        ByIndex::Other(leaf) => search_among::<S>(len, |index| leaf.element(index), place),
+        ByIndex::Strided(elements) => search_among::<S>(0..len, |index| elements.get(index), place),
+        ByIndex::Started(elements) => S::heads_of(place)
+            .and_then(|heads| search_heads::<S>(elements, heads, place))
+            .unwrap_or_else(|| search_among::<S>(0..len, |index| elements.get(index), place)),
+        ByIndex::Other(leaf) => search_among::<S>(0..len, |index| leaf.element(index), place),
+    }
+}
+
+/// As [`search`], by the heads of the elements; none where those do not tell.
+#[inline]
+fn search_heads<S: Sorted>(
+    elements: Started<'_>,
+    (lowest, highest): (u32, u32),
+    place: Place<'_>,
+) -> Option<Result<usize, usize>> {
+    let (mut low, mut rest, mut seen) = (0, elements.len(), 0);
+    while rest > 1 {
+        let half = rest / 2;
+        let head = elements.head(low + half - 1)?;
+        seen = head.max(seen);
+        // A conditional move: which half it is cannot be predicted.
+        low = select_unpredictable(head < lowest, low + half, low);
+        rest -= half;
+    }
+    let head = elements.head(low)?;
+    if head.max(seen) >= S::ORDERED_HEADS_END {
+        return None;
+    }
+    if head < lowest {
+        return Some(Err(low + 1));
+    } else if head > highest {
+        return Some(Err(low));
+    }
+    // Elements of the number begin here.
+    match S::place_of(elements.get(low)).cmp(&place) {
+        Ordering::Less => {
+            let others = low + 1..elements.len();
+            Some(search_among::<S>(others, |index| elements.get(index), place))
+        }
+        Ordering::Equal => Some(Ok(low)),
+        Ordering::Greater => Some(Err(low)),
     }
 }
 
 #[inline]
 fn search_among<'e, S: Sorted>(
-    len: usize,
+    indices: Range<usize>,
     element: impl Fn(usize) -> &'e [u8],
     place: Place<'_>,
 ) -> Result<usize, usize> {
-    let index = partition(0..len, |index| S::place_of(element(index)) < place);
-    let is_present = index < len && S::place_of(element(index)) == place;
+    let end = indices.end;
+    let index = partition(indices, |index| S::place_of(element(index)) < place);
+    let is_present = index < end && S::place_of(element(index)) == place;
     if is_present { Ok(index) } else { Err(index) }
 }
 
@@ -134,7 +188,7 @@ pub(crate) fn partition_near(len: usize, guess: usize, is_before: impl Fn(usize)
 }
 
 /// First index of a range for which `is_before` does not hold, as it holds for a part at the front.
-pub(crate) fn partition(range: std::ops::Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn partition(range: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -3,12 +3,13 @@
 //! A lookup in a large collection waits for the memory at each level of its tree. Several lookups
 //! that follow each other wait together when all of them have gone down before, a level at a time.
 
-use crate::tree::cursor;
+use crate::tree::inner;
+use crate::tree::limits::CACHED_LEVEL;
 use crate::tree::node::Node;
 use crate::tree::separator::Place;
 use crate::tree::sorted;
 
-use super::sorted_set::{Scores, Search, place};
+use super::sorted_set::{Scores, Search, place, score_of};
 
 /// Descent of one lookup to the leaves that it will read.
 #[derive(Clone, Copy, Debug)]
@@ -43,22 +44,50 @@ impl<'g> LeafPrefetch<'g> {
         LeafPrefetch { at: At::Index(search, scores, member) }
     }
 
-    /// Goes on to the next node, and prefetches it; false at the last leaf.
+    /// Member of a sorted set and the score that the index has for it, once that was found.
+    #[inline]
+    #[must_use]
+    pub fn score(&self) -> Option<(&'g [u8], f64)> {
+        let At::Scores(_, place) = self.at else { return None };
+        Some((place.tie, score_of(place)))
+    }
+
+    /// Goes on to the next node, and prefetches it; false once it is the last leaf.
     #[inline]
     pub fn go_down(&mut self) -> bool {
         match &mut self.at {
-            At::Keys(node, _) | At::Scores(node, _) if node.is_leaf() => return false,
-            At::Keys(node, key) => *node = cursor::child_of(*node, *key),
-            At::Scores(node, place) => *node = sorted::child_of::<Scores>(*node, *place),
+            At::Keys(node, key) => go_below(node, |node| inner::find_key(node, *key)),
+            At::Scores(node, place) => {
+                go_below(node, |node| sorted::find_child::<Scores>(node, *place))
+            }
             At::Index(search, scores, member) => {
                 if !search.go_down() {
                     let Some(score) = search.scores().next() else { return false };
                     self.at = At::Scores(*scores, place(score, member));
+                    return self.go_down();
                 }
+                true
             }
         }
-        true
     }
+}
+
+/// Goes from a node to the next one below it that may not be cached, and prefetches that; false if
+/// it is a leaf, or the node.
+#[inline]
+fn go_below<'g>(node: &mut Node<'g>, choose: impl Fn(Node<'g>) -> usize) -> bool {
+    let mut level = node.header().level;
+    if level == 0 {
+        return false;
+    }
+    while level > CACHED_LEVEL {
+        *node = node.children()[choose(*node)].link().node();
+        level -= 1;
+    }
+    let child = node.children()[choose(*node)].link();
+    child.prefetch();
+    *node = child.node();
+    level > 1
 }
 
 #[cfg(test)]

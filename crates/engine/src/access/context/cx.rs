@@ -92,6 +92,15 @@ pub struct Cx<'k: 'g, 'g> {
 }
 
 impl<'k: 'g, 'g> Cx<'k, 'g> {
+    /// Score that a member may have, one of the arguments; see [`ScoreHints`].
+    ///
+    /// [`ScoreHints`]: crate::worker::score_hints::ScoreHints
+    #[must_use]
+    #[inline]
+    pub(crate) fn score_hint(&self, member: &[u8]) -> Option<f64> {
+        self.worker.score_hints.of(member)
+    }
+
     /// The argument at `index`; 0 is the command's name.
     ///
     /// # Panics

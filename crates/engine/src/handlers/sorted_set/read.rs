@@ -21,7 +21,8 @@ pub(super) fn zcard(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn zscore(cx: &mut Cx<'_, '_>) -> Outcome {
     let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
     let member = cx.arg(2);
-    reply_score(cx, set.and_then(|set| set.score(member)));
+    let hint = cx.score_hint(member);
+    reply_score(cx, set.and_then(|set| set.score_near(member, hint)));
     Ok(())
 }
 
@@ -53,7 +54,7 @@ pub(super) fn zrank(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
     let found = set.and_then(|set| {
-        let (rank, score) = set.rank(cx.arg(2))?;
+        let (rank, score) = set.rank_near(cx.arg(2), cx.score_hint(cx.arg(2)))?;
         let is_from_end = cx.command.name == "zrevrank";
         Some((if is_from_end { set.len() - 1 - rank } else { rank }, score))
     });

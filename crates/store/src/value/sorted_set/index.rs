@@ -9,6 +9,7 @@ use crate::tree::arena::Arena;
 use crate::tree::build::Builder;
 use crate::tree::inner;
 use crate::tree::leaf::{self, LeafPlan};
+use crate::tree::limits::CACHED_LEVEL;
 use crate::tree::node::{ByIndex, Link, Node, Stride};
 use crate::tree::order::Order;
 use crate::tree::separator::Place;
@@ -99,15 +100,22 @@ impl<'g> Search<'g> {
         Search { node: root, range: HashRange::ALL, hash }
     }
 
-    /// Goes to the next node, and prefetches what a search reads of it; false at the leaf.
+    /// Goes to the next node that may not be cached, and prefetches what a search reads of it;
+    /// false at the leaf.
     #[inline]
     pub(in crate::value) fn go_down(&mut self) -> bool {
-        if self.node.is_leaf() {
+        let mut level = self.node.header().level;
+        if level == 0 {
             return false;
+        }
+        while level > CACHED_LEVEL {
+            let child = &self.node.children()[self.range.choose(self.node, self.hash)];
+            self.node = child.link().node();
+            level -= 1;
         }
         let child = &self.node.children()[self.range.choose(self.node, self.hash)];
         let link = child.link();
-        if self.node.header().level == 1 {
+        if level == 1 {
             // Of a leaf, only what the search will read: its elements are its measure.
             let guess = self.range.guess(self.hash, child.measure as usize);
             link.prefetch_around(Stride::Twelve.bytes() * guess);

@@ -28,4 +28,4 @@ mod view;
 pub use self::edit::{GatheredScores, SortedSetEdit, sort};
 pub(super) use self::index::Search;
 pub use self::view::{Item, Items, ItemsBack, SortedSet};
-pub(super) use self::view::{Scores, place};
+pub(super) use self::view::{Scores, place, score_of};

@@ -34,6 +34,34 @@ pub(super) fn sortable(score: f64) -> u64 {
     if is_negative { !bits } else { bits | 1 << 63 }
 }
 
+/// Score of a [`sortable`] number.
+#[inline]
+pub(super) fn of_sortable(number: u64) -> f64 {
+    let is_negative = number >> 63 == 0;
+    f64::from_bits(if is_negative { !number } else { number & !(1 << 63) })
+}
+
+/// End of the first four bytes, as a big-endian number, of scores that are small integers: those
+/// are in the order of the scores, whatever is behind a score of fewer bytes.
+pub(super) const ORDERED_HEADS_END: u32 = (SIGNED as u32) << 24;
+
+/// Integers below this are stored in the order of their bytes.
+const SMALL_END: u32 = 1 << 28;
+
+/// Lowest and highest first four bytes of the score of a [`sortable`] number; none if it is no
+/// small integer.
+#[inline]
+pub(super) fn heads_of(sortable: u64) -> Option<(u32, u32)> {
+    let score = of_sortable(sortable);
+    let integer = score as u32;
+    if integer >= SMALL_END || f64::from(integer) != score {
+        return None;
+    }
+    let bytes = (u32::BITS - integer.leading_zeros()).div_ceil(7).max(1);
+    let lowest = integer << (u32::BITS - 8 * bytes) | !(u32::MAX >> (bytes - 1));
+    Some((lowest, lowest | u32::MAX.unbounded_shr(8 * bytes)))
+}
+
 /// Stored form of a score.
 pub(super) fn encode(score: f64) -> ScoreBytes {
     debug_assert!(!score.is_nan());
@@ -184,6 +212,35 @@ mod tests {
     }
 
     #[test]
+    fn heads_of_small_integers_are_in_the_order_of_scores() {
+        let bounds = [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21, (1 << 28) - 1];
+        let integers = (0..1_u32 << 28).step_by(99_991).chain(bounds);
+        let mut integers: Vec<_> = integers.collect();
+        integers.sort_unstable();
+        integers.dedup();
+        let mut last = None;
+        for integer in integers {
+            let score = f64::from(integer);
+            let (lowest, highest) = heads_of(sortable(score)).expect("it is a small integer");
+            assert!(last < Some(lowest) && lowest <= highest && highest < ORDERED_HEADS_END);
+            for behind in [[0_u8; 4], [255; 4]] {
+                let element = [&encode(score)[..], &behind].concat();
+                let head = u32::from_be_bytes(*element.first_chunk().expect("it is longer"));
+                assert_eq!(head, if behind[0] == 0 { lowest } else { highest }, "{integer}");
+            }
+            last = Some(highest);
+        }
+        for score in scores() {
+            let is_small = (0.0..f64::from(SMALL_END)).contains(&score) && score.fract() == 0.0;
+            assert_eq!(heads_of(sortable(score)).is_some(), is_small, "{score}");
+            let element = [&encode(score)[..], &[0; 4]].concat();
+            let head = u32::from_be_bytes(*element.first_chunk().expect("it is longer"));
+            let is_stored_small = is_small && score.is_sign_positive();
+            assert_eq!(head < ORDERED_HEADS_END, is_stored_small, "{score}");
+        }
+    }
+
+    #[test]
     fn small_integers_take_few_bytes() {
         let sizes = [(0.0, 1), (127.0, 1), (16_383.0, 2), (1e6, 3), (1.7e9, 5), (0.5, 5), (0.1, 9)];
         for (score, bytes) in sizes {
@@ -195,6 +252,7 @@ mod tests {
     fn numbers_are_ordered_as_their_scores() {
         for pair in scores().windows(2) {
             let (left, right) = (sortable(pair[0]), sortable(pair[1]));
+            assert!(of_sortable(left) == pair[0], "{}", pair[0]);
             assert_eq!(left.cmp(&right), pair[0].partial_cmp(&pair[1]).expect("no score is NaN"));
         }
         assert!(sortable(f64::INFINITY) < u64::MAX, "there is a number behind the last score");

@@ -99,10 +99,19 @@ impl Model {
         for (rank, item) in items.iter().enumerate() {
             assert_eq!(view.score(item.member).map(f64::to_bits), Some(item.score.to_bits()));
             assert_eq!(view.rank(item.member), Some((rank as u64, item.score)));
+            for hint in [item.score, -item.score, score(random)] {
+                let found = view.score_near(item.member, Some(hint));
+                assert_eq!(found.map(f64::to_bits), Some(item.score.to_bits()));
+                let found = view.rank_near(item.member, Some(hint));
+                assert_eq!(found, Some((rank as u64, item.score)));
+            }
             assert_eq!(view.nth(rank as u64), Some(*item));
         }
         assert_eq!(view.nth(view.len()), None);
         assert_eq!(view.score(b"never there"), None);
+        let hint = Some(items[random.below(items.len())].score);
+        assert_eq!(view.score_near(b"never there", hint), None);
+        assert_eq!(view.rank_near(b"never there", hint), None);
         for _ in 0..20 {
             let score = score(random);
             let below = items.iter().filter(|item| item.score < score).count();

@@ -39,6 +39,13 @@ impl Order for Scores {
 }
 
 impl Sorted for Scores {
+    const ORDERED_HEADS_END: u32 = score::ORDERED_HEADS_END;
+
+    #[inline]
+    fn heads_of(place: Place<'_>) -> Option<(u32, u32)> {
+        score::heads_of(place.key)
+    }
+
     #[inline]
     fn place_of(element: &[u8]) -> Place<'_> {
         let (score, member) = score::decode(element);
@@ -50,6 +57,12 @@ impl Sorted for Scores {
 #[inline]
 pub(in crate::value) fn place(score: f64, member: &[u8]) -> Place<'_> {
     Place { key: score::sortable(score), tie: member }
+}
+
+/// Score of a place.
+#[inline]
+pub(in crate::value) fn score_of(place: Place<'_>) -> f64 {
+    score::of_sortable(place.key)
 }
 
 /// Member with its score.
@@ -152,12 +165,23 @@ impl<'g> SortedSet<'g> {
         let Some(index) = self.index else {
             return self.search(member).map(|(_, score)| score);
         };
-        self.find_hinted(index, member, |place| {
-            let leaf = sorted::leaf_of::<Scores>(self.scores.link(), place);
-            let found = sorted::search::<Scores>(leaf, place).ok()?;
-            // The hint may be another member's, whose zero has the other sign.
-            Some(item(leaf, found).score)
-        })
+        self.find_hinted(index, member, |place| self.score_at(place))
+    }
+
+    /// As [`score`](SortedSet::score); in less time if it is `hint`.
+    #[must_use]
+    #[inline]
+    pub fn score_near(&self, member: &[u8], hint: Option<f64>) -> Option<f64> {
+        let hinted = hint.and_then(|score| self.score_at(place(score, member)));
+        hinted.or_else(|| self.score(member))
+    }
+
+    /// Score of the member at a place.
+    fn score_at(&self, place: Place<'_>) -> Option<f64> {
+        let leaf = sorted::leaf_of::<Scores>(self.scores.link(), place);
+        let found = sorted::search::<Scores>(leaf, place).ok()?;
+        // That of the place may be another member's, or an old one, whose zero has the other sign.
+        Some(item(leaf, found).score)
     }
 
     /// Prefetch for a lookup of a member; none in a set of few leaves, which are all searched.
@@ -203,11 +227,22 @@ impl<'g> SortedSet<'g> {
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(u64, f64)> {
         let Some(index) = self.index else { return self.search(member) };
-        self.find_hinted(index, member, |place| {
-            let spot = sorted::spot_of::<Scores>(self.scores.link(), place);
-            let found = spot.found.ok()?;
-            Some((spot.before + found as u64, item(spot.leaf, found).score))
-        })
+        self.find_hinted(index, member, |place| self.rank_at(place))
+    }
+
+    /// As [`rank`](SortedSet::rank); in less time if the score is `hint`.
+    #[must_use]
+    #[inline]
+    pub fn rank_near(&self, member: &[u8], hint: Option<f64>) -> Option<(u64, f64)> {
+        let hinted = hint.and_then(|score| self.rank_at(place(score, member)));
+        hinted.or_else(|| self.rank(member))
+    }
+
+    /// Rank and score of the member at a place.
+    fn rank_at(&self, place: Place<'_>) -> Option<(u64, f64)> {
+        let spot = sorted::spot_of::<Scores>(self.scores.link(), place);
+        let found = spot.found.ok()?;
+        Some((spot.before + found as u64, item(spot.leaf, found).score))
     }
 
     /// Number of members whose score is less than `score`.

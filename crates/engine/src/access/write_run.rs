@@ -42,18 +42,26 @@ pub(crate) struct DoneCall {
     pub(crate) journaled: Option<(usize, Vec<u8>)>,
 }
 
+/// Commands of a run that are done, in order.
+pub(crate) type DoneCalls = SmallVec<[DoneCall; WRITE_RUN_COMMANDS_MAX]>;
+
 /// A run that is carried out.
 #[derive(Debug)]
 pub struct WriteRun<'r> {
     calls: &'r [RunCall<'r>],
-    done: SmallVec<[DoneCall; WRITE_RUN_COMMANDS_MAX]>,
+    done: &'r mut DoneCalls,
     /// Target of the replies.
     pub reply: &'r mut ReplyBuffer,
 }
 
 impl<'r> WriteRun<'r> {
-    pub(crate) fn new(calls: &'r [RunCall<'r>], reply: &'r mut ReplyBuffer) -> WriteRun<'r> {
-        WriteRun { calls, done: SmallVec::new(), reply }
+    /// A run that has not begun: `done` is empty.
+    pub(crate) fn new(
+        calls: &'r [RunCall<'r>],
+        done: &'r mut DoneCalls,
+        reply: &'r mut ReplyBuffer,
+    ) -> WriteRun<'r> {
+        WriteRun { calls, done, reply }
     }
 
     /// The key.
@@ -90,10 +98,5 @@ impl<'r> WriteRun<'r> {
     #[must_use]
     pub fn has_begun(&self) -> bool {
         !self.done.is_empty()
-    }
-
-    /// End of the run: the commands that are done.
-    pub(crate) fn into_done(self) -> SmallVec<[DoneCall; WRITE_RUN_COMMANDS_MAX]> {
-        self.done
     }
 }

@@ -21,7 +21,7 @@ use crate::access::key_hashes::KeyHashes;
 use crate::access::locks::LockSet;
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
-use crate::access::write_run::{DoneCall, RunCall, RunCalls, WriteRun};
+use crate::access::write_run::{DoneCall, DoneCalls, RunCall, RunCalls, WriteRun};
 use crate::command::WriteRunFamily;
 use crate::limits::{TURN_REPLY_BYTES_MAX, WRITE_RUN_BYTES_MAX, WRITE_RUN_COMMANDS_MAX};
 
@@ -130,7 +130,8 @@ impl<E: Enter> Executor<'_, '_, E> {
         let section = guard.section();
         let before = self.reply.len();
         let mut no_reply = ReplyBuffer::new(self.reply.protocol());
-        let mut run = WriteRun::new(&calls, self.reply);
+        let mut done = DoneCalls::new();
+        let mut run = WriteRun::new(&calls, &mut done, self.reply);
         let call = &calls[0];
         let known = KeyHashes::One(call.args.get(1), hash);
         let mut cx = Caller::client(shared, self.worker, &mut no_reply, self.session).calls(
@@ -141,7 +142,6 @@ impl<E: Enter> Executor<'_, '_, E> {
         );
         self.handlers.of_write_run(family)(&mut cx, &mut run);
         let mut unit = cx.into_unit();
-        let done = run.into_done();
         let database = self.session.database;
         for (RunCall { args, .. }, DoneCall { changes, journaled, .. }) in calls.iter().zip(&done) {
             if let Some((at, text)) = journaled

@@ -9,7 +9,7 @@ use crate::tree::build::Builder;
 use crate::tree::composite;
 use crate::tree::cut::cut;
 use crate::tree::limits::NODE_BYTES_MAX;
-use crate::tree::node::{Child, Expiries, Link, Totals};
+use crate::tree::node::{Child, Expiries, Link, Node, Totals};
 use crate::tree::order::sums;
 use crate::tree::separator::Place;
 use crate::tree::sorted::{self, FoundElement};
@@ -70,15 +70,18 @@ impl<'h> SortedSetEdit<'h> {
     /// other code edits or retires it until this edit and the tree it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> SortedSetEdit<'h> {
-        let mut edit = SortedSetEdit::create(seed, heap);
-        edit.arena = Arena::from(root);
-        if let Some(root) = root.map(|root| root.link().node()) {
-            let (scores, index) = view::parts_of(root);
-            edit.scores = Some(scores);
-            edit.index = index;
-            edit.composite = composite::is_composite(root).then(|| root.link());
+        let node = root.map(|root| root.link().node());
+        let parts = node.map(view::parts_of);
+        SortedSetEdit {
+            arena: Arena::from(root),
+            heap,
+            seed,
+            composite: node.filter(|node| composite::is_composite(*node)).map(Node::link),
+            scores: parts.map(|(scores, _)| scores),
+            index: parts.and_then(|(_, index)| index),
+            changed: false,
+            marker: PhantomData,
         }
-        edit
     }
 
     /// Number of members.

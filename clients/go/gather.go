@@ -26,6 +26,8 @@ type gauge struct {
 	since     time.Duration
 	peak      float64 // recent maximum of pending
 	enough    int     // requests that need not wait for more
+	moved     float64 // bytes of requests and replies, decayed with answered
+	answered  float64 // requests
 	streak    int     // operations in a row that met no other
 }
 
@@ -89,6 +91,9 @@ func (g *gauge) arrive(independent bool) {
 	g.arrivals++
 }
 
+// move counts bytes of requests that were written, or of replies that were read.
+func (g *gauge) move(bytes int) { g.moved += float64(bytes) }
+
 // end counts requests out that were answered, or whose callers gave up.
 func (g *gauge) end(count int) {
 	if count == 0 {
@@ -98,6 +103,21 @@ func (g *gauge) end(count int) {
 	if g.pending == 0 {
 		g.busy += now() - g.busySince
 	}
+	if g.answered += float64(count); g.answered > gatherAnswered {
+		g.answered /= 2
+		g.moved /= 2
+	}
+}
+
+// enoughToFlush is how many requests of a closed loop need not wait for more. Two half batches
+// under way keep server and client busy at the same time. Of requests that move many bytes, smaller
+// parts do that better, and what a flush costs is little beside what they cost.
+func (g *gauge) enoughToFlush() int {
+	enough := min(max(flushRequestsMin, int(g.peak/2)), flushRequests)
+	if g.answered > 0 && g.moved*float64(enough) > g.answered*gatherBytes {
+		enough = max(1, int(g.answered*gatherBytes/g.moved))
+	}
+	return enough
 }
 
 // pause says how long a flush of queued requests waits for company, 0 for not at all.
@@ -121,8 +141,7 @@ func (g *gauge) pause(length time.Duration, queued int) time.Duration {
 	g.peak = max(g.peak*(1-1.0/64), float64(g.pending))
 	if company < gatherCompanyMin || share < gatherShareMin ||
 		perSecond*length.Seconds() < gatherGainMin {
-		// Closed loops: two half batches under way keep server and client busy at the same time.
-		g.enough = min(max(flushRequestsMin, int(g.peak/2)), flushRequests)
+		g.enough = g.enoughToFlush()
 		return 0
 	}
 	g.enough = flushRequests

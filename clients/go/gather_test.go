@@ -233,3 +233,48 @@ func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 		})
 	}
 }
+
+// Half of a closed loop is enough to flush, and less of it where requests and replies are large.
+func TestGauge_EnoughToFlushIsBoundedByBytes(t *testing.T) {
+	for _, c := range []struct {
+		peak, bytes float64
+		answered    int
+		want        int
+	}{
+		{peak: 1024, want: flushRequests}, // nothing is known yet
+		{peak: 1024, bytes: 160 << 10, want: flushRequests},
+		{peak: 0, bytes: 40, answered: 1, want: flushRequestsMin},
+		{peak: 64, bytes: 4000, answered: 100, want: 32},
+		{peak: 1024, bytes: 768 * 500, answered: 500, want: flushRequests},
+		{peak: 1024, bytes: (10 << 10) * 500, answered: 500, want: 12},
+		{peak: 16, bytes: (10 << 10) * 500, answered: 500, want: 8},
+		{peak: 16, bytes: 100 << 20, answered: 100, want: 1},
+	} {
+		g := newGauge()
+		g.peak, g.pending = c.peak, c.answered
+		g.move(int(c.bytes))
+		g.end(c.answered)
+		if got := g.enoughToFlush(); got != c.want {
+			t.Errorf("%+v: %d requests are enough", c, got)
+		}
+	}
+}
+
+// What was moved long ago is forgotten: a load that has become one of small values is gathered as
+// such.
+func TestGauge_ForgetsLargeReplies(t *testing.T) {
+	g := newGauge()
+	g.peak = 1024
+	for step := range 40 {
+		size := 10 << 10
+		if step >= 20 {
+			size = 40
+		}
+		g.pending = gatherAnswered / 2
+		g.move(size * g.pending)
+		g.end(g.pending)
+	}
+	if got := g.enoughToFlush(); got != flushRequests {
+		t.Errorf("%d requests are enough", got)
+	}
+}

@@ -19,6 +19,10 @@ const (
 	flushRequests = 128
 	// flushRequestsMin is the smallest half of a closed loop that is flushed alone.
 	flushRequestsMin = 8
+	// gatherBytes is what the requests of a flush and their replies should have together in a
+	// closed loop; gatherAnswered the number of requests over which that is averaged.
+	gatherBytes    = 128 << 10
+	gatherAnswered = 512
 	// flushBytes ends gathering by size, and bounds how much is copied for one write.
 	flushBytes = 64 << 10
 	// gatherYieldsMax bounds the turns a flush gives to runnable goroutines.

@@ -17,6 +17,7 @@ type readerRole struct {
 	next     int
 	resolved []*request
 	filled   bool // the last read filled the buffer: the next will find bytes too
+	bytes    int  // read since replies were settled last
 
 	watched uint64 // progress the watch saw last
 	stuck   time.Duration
@@ -113,6 +114,7 @@ func (p *pipe) fill() (parse, full bool, err error) {
 		n, err := p.conn.Read(space)
 		role.parser.filled(n)
 		role.filled = false
+		role.bytes += n
 		if n > 0 {
 			p.reads.Add(1)
 			err = nil
@@ -130,6 +132,7 @@ func (p *pipe) fill() (parse, full bool, err error) {
 	}
 	n, err := p.conn.Read(role.buffer[role.end:])
 	role.end += n
+	role.bytes += n
 	role.filled = role.end == len(role.buffer)
 	if n == 0 {
 		return false, false, err
@@ -202,6 +205,8 @@ func (p *pipe) settle() {
 		return
 	}
 	p.mu.Lock()
+	p.gauge.move(role.bytes)
+	role.bytes = 0
 	p.gauge.end(len(role.resolved))
 	p.stats.Reads++
 	p.wakeWaiters()

@@ -214,3 +214,21 @@ func TestPipe_ReadBufferGrowsWhereRepliesFillIt(t *testing.T) {
 		})
 	}
 }
+
+// Replies that are read straight into their strings count like those that are copied.
+func TestPipe_CountsBytesOfRequestsAndReplies(t *testing.T) {
+	for _, size := range []int{32, 10 << 10, 100 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			const callers, rounds = 10, 20
+			server := newFarServer(time.Millisecond, size, callers)
+			p := newPipe(server, Options{}.withDefaults(), nil)
+			runClosedLoop(t, p, callers, rounds)
+			p.kill(ErrClosed)
+			<-p.closed
+			each := len(pingWire) + len(server.answer)
+			if g := p.gauge; g.answered != callers*rounds || g.moved != float64(each)*g.answered {
+				t.Errorf("%v bytes of %v requests, with %d each", g.moved, g.answered, each)
+			}
+		})
+	}
+}

@@ -34,7 +34,7 @@ func (p *pipe) gatherCompany() bool {
 	p.turn++
 	turn := p.turn
 	p.gathering = true
-	for yields < gatherYieldsMax && count < flushRequests && p.dead == nil {
+	for yields < gatherYieldsMax && count < p.gauge.enough && p.dead == nil {
 		p.mu.Unlock()
 		runtime.Gosched()
 		yields++
@@ -133,6 +133,7 @@ func (p *pipe) fillChunk() (taken int) {
 	p.mu.Lock()
 	p.flight = append(p.flight, w.batch[:taken]...)
 	p.gauge.end(looked - taken)
+	p.gauge.move(len(w.out))
 	p.wakeWaiters()
 	p.stats.note(taken)
 	p.mu.Unlock()

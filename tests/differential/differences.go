@@ -144,10 +144,24 @@ func showsFault(call Call, watches bool) bool {
 		// The order of elements whose keys are equal as text, or both missing, is that of Valkey's
 		// partial quicksort.
 		return call.mentions("BY") && call.mentions("ALPHA")
-	case strings.HasPrefix(call.Name, "geosearch"):
-		return middleIsBeyondGrid(call)
+	case strings.HasPrefix(call.Name, "geosearch") || strings.HasPrefix(call.Name, "georadius"):
+		return middleIsBeyondGrid(call) || ordersOthers(call)
 	}
 	return false
+}
+
+// ordersOthers tells whether a call orders, by distance, members of a sorted set that was not made
+// of places: many have one score and so one distance, and are in the order of Valkey's partial
+// quicksort then.
+func ordersOthers(call Call) bool {
+	source := 1
+	if call.Name == "geosearchstore" {
+		source = 2
+	}
+	bounds := familyKeys["geo"]
+	return len(call.Arguments) > source &&
+		(call.mentions("COUNT") || call.mentions("ASC") || call.mentions("DESC")) &&
+		!slices.Contains(keys[bounds[0]:bounds[1]], string(call.Arguments[source]))
 }
 
 // middleIsBeyondGrid tells whether a call searches a polygon around a pole: where Valkey looks for

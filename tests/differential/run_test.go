@@ -79,15 +79,30 @@ func TestMiddleIsBeyondGrid_OfPolygonsAroundAPole(t *testing.T) {
 		"3":                                          false,
 		"4 0 80 120 80 -120 80 nonsense 80 WITHDIST": true,
 	} {
-		words := append([]string{"GEOSEARCH", "g", "bypolygon"}, strings.Fields(polygon)...)
+		words := append([]string{"GEOSEARCH", "g0", "bypolygon"}, strings.Fields(polygon)...)
 		call := Call{Name: "geosearch", Arguments: wire.Arguments(words...)}
 		if found := showsFault(call, false); found != want {
 			t.Errorf("%q is left out: %v", polygon, found)
 		}
 	}
-	box := Call{Name: "geosearch", Arguments: wire.Arguments(
-		strings.Fields("GEOSEARCH g FROMLONLAT 0 80 BYBOX 1 1 m")...)}
-	if showsFault(box, false) {
-		t.Error("a box is left out")
+}
+
+// Members of one distance are left out where they may be many and their order is asked for.
+func TestOrdersOthers_OfKeysWithoutPlaces(t *testing.T) {
+	for text, want := range map[string]bool{
+		"GEOSEARCH g0 FROMLONLAT 0 80 BYBOX 1 1 m ASC": false,
+		"GEOSEARCH z0 FROMLONLAT 0 80 BYBOX 1 1 m":     false,
+		"GEOSEARCH z0 FROMLONLAT 0 80 BYBOX 1 1 m ASC": true,
+		"GEOSEARCH": false,
+		"GEOSEARCHSTORE z0 g1 FROMMEMBER a BYRADIUS 1 m COUNT 1":  false,
+		"GEOSEARCHSTORE g1 any FROMMEMBER a BYRADIUS 1 m count 1": true,
+		"GEORADIUSBYMEMBER_RO {tag}g2 a 1 m DESC":                 false,
+		"GEORADIUSBYMEMBER_RO z0 a 1 m DESC":                      true,
+	} {
+		words := strings.Fields(text)
+		call := Call{Name: strings.ToLower(words[0]), Arguments: wire.Arguments(words...)}
+		if found := showsFault(call, false); found != want {
+			t.Errorf("%q is left out: %v", text, found)
+		}
 	}
 }

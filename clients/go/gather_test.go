@@ -260,8 +260,8 @@ func TestGauge_EnoughToFlushIsBoundedByBytes(t *testing.T) {
 	}
 }
 
-// What was moved long ago is forgotten: a load that has become one of small values is gathered as
-// such.
+// Bytes that were moved long ago are forgotten: a load that has become one of small values is
+// gathered as such.
 func TestGauge_ForgetsLargeReplies(t *testing.T) {
 	g := newGauge()
 	g.peak = 1024

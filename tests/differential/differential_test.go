@@ -267,7 +267,7 @@ func TestHarness_FindsNoDifferenceBetweenTwoValkeys(t *testing.T) {
 // and Redis 7.0 are known.
 func TestHarness_FindsWhatRedisDoesOtherwise(t *testing.T) {
 	commands := commandsOf(t, instance.Start(t, instance.Valkey))
-	campaign := newCampaign(commands, min(*sequenceCount, 300))
+	campaign := newCampaign(commands, min(*sequenceCount, 1000))
 	campaign.run(startPairs(t, instance.Valkey, instance.Redis, 2), nil)
 	if campaign.err != nil {
 		t.Fatal(campaign.err)

@@ -182,7 +182,6 @@ impl<S: Default> SlotLock<'_, S> {
     }
 
     #[allow(clippy::too_many_arguments, reason = "those of its two callers")]
-    #[inline]
     fn publish<'h, C: Collection>(
         &mut self,
         database: usize,

@@ -108,7 +108,7 @@ pub(crate) fn leaf_of<'g>(root: Link, key: u64) -> Node<'g> {
 
 /// Child of an inner node whose range holds `key`, prefetched.
 #[inline]
-pub(crate) fn child_of<'g>(node: Node<'g>, key: u64) -> Node<'g> {
+fn child_of<'g>(node: Node<'g>, key: u64) -> Node<'g> {
     let child = node.children()[inner::find_key(node, key)].link();
     child.prefetch();
     child.node()

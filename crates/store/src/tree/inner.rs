@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::arena::Arena;
 use super::copy::copy_node;
-use super::limits::CHILD_COUNT_MAX;
+use super::limits::{CACHED_LEVEL, CHILD_COUNT_MAX};
 use super::node::{
     Child, HEADER_BYTES, Link, Node, NodeHeader, StoredChild, TOTALS_BYTES, Totals, flags,
 };
@@ -273,6 +273,19 @@ pub(crate) fn find_position(node: Node<'_>, mut position: u64) -> (usize, u64) {
         position -= child.measure;
     }
     (last, position)
+}
+
+/// Node on the way down from one, `choose` returning the index of the child to take, whose children
+/// may not be cached: itself, or the first at [`CACHED_LEVEL`].
+#[inline]
+pub(crate) fn below_cached<'g>(
+    mut node: Node<'g>,
+    mut choose: impl FnMut(Node<'g>) -> usize,
+) -> Node<'g> {
+    for _ in CACHED_LEVEL..node.header().level {
+        node = node.children()[choose(node)].link().node();
+    }
+    node
 }
 
 /// Index of the child whose range holds `key`.

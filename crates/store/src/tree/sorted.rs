@@ -91,7 +91,7 @@ pub(crate) fn leaf_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Node<'g> {
 
 /// Child of an inner node that holds a place, or would hold it, prefetched.
 #[inline]
-pub(crate) fn child_of<'g, S: Sorted>(node: Node<'g>, place: Place<'_>) -> Node<'g> {
+fn child_of<'g, S: Sorted>(node: Node<'g>, place: Place<'_>) -> Node<'g> {
     let child = node.children()[find_child::<S>(node, place)].link();
     child.prefetch();
     child.node()

@@ -4,7 +4,6 @@
 //! that follow each other wait together when all of them have gone down before, a level at a time.
 
 use crate::tree::inner;
-use crate::tree::limits::CACHED_LEVEL;
 use crate::tree::node::Node;
 use crate::tree::separator::Place;
 use crate::tree::sorted;
@@ -76,18 +75,14 @@ impl<'g> LeafPrefetch<'g> {
 /// it is a leaf, or the node.
 #[inline]
 fn go_below<'g>(node: &mut Node<'g>, choose: impl Fn(Node<'g>) -> usize) -> bool {
-    let mut level = node.header().level;
-    if level == 0 {
+    if node.is_leaf() {
         return false;
     }
-    while level > CACHED_LEVEL {
-        *node = node.children()[choose(*node)].link().node();
-        level -= 1;
-    }
-    let child = node.children()[choose(*node)].link();
+    let parent = inner::below_cached(*node, &choose);
+    let child = parent.children()[choose(parent)].link();
     child.prefetch();
     *node = child.node();
-    level > 1
+    parent.header().level > 1
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::tree::arena::Arena;
 use crate::tree::build::Builder;
 use crate::tree::inner;
 use crate::tree::leaf::{self, LeafPlan};
-use crate::tree::limits::CACHED_LEVEL;
 use crate::tree::node::{ByIndex, Link, Node, Stride};
 use crate::tree::order::Order;
 use crate::tree::separator::Place;
@@ -104,18 +103,13 @@ impl<'g> Search<'g> {
     /// false at the leaf.
     #[inline]
     pub(in crate::value) fn go_down(&mut self) -> bool {
-        let mut level = self.node.header().level;
-        if level == 0 {
+        if self.node.is_leaf() {
             return false;
         }
-        while level > CACHED_LEVEL {
-            let child = &self.node.children()[self.range.choose(self.node, self.hash)];
-            self.node = child.link().node();
-            level -= 1;
-        }
-        let child = &self.node.children()[self.range.choose(self.node, self.hash)];
+        let parent = inner::below_cached(self.node, |node| self.range.choose(node, self.hash));
+        let child = &parent.children()[self.range.choose(parent, self.hash)];
         let link = child.link();
-        if level == 1 {
+        if parent.header().level == 1 {
             // Of a leaf, only what the search will read: its elements are its measure.
             let guess = self.range.guess(self.hash, child.measure as usize);
             link.prefetch_around(Stride::Twelve.bytes() * guess);

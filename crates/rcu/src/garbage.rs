@@ -112,30 +112,35 @@ impl Garbage {
 
 /// Garbage whose grace period is over: dropping it frees the memory, on the dropping thread.
 #[derive(Debug)]
-pub(crate) struct Elapsed(Option<Garbage>);
+pub(crate) struct Elapsed(Garbage);
 
 impl Elapsed {
     /// # Safety
     ///
     /// No reader may hold a reference into the memory.
     pub(crate) unsafe fn new(garbage: Garbage) -> Elapsed {
-        Elapsed(Some(garbage))
+        Elapsed(garbage)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, Garbage::bytes)
+        self.0.bytes()
+    }
+
+    /// See [`Garbage::prefetch`].
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        self.0.prefetch();
     }
 
     pub(crate) fn is_deep(&self) -> bool {
-        self.0.as_ref().is_some_and(Garbage::is_deep)
+        self.0.is_deep()
     }
 }
 
 impl Drop for Elapsed {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(garbage) = self.0.take() {
-            // SAFETY: promised to `new`.
-            unsafe { garbage.free() }
-        }
+        // SAFETY: promised to `new`; a value is dropped once.
+        unsafe { (self.0.free)(self.0.pointer) }
     }
 }

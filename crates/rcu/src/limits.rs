@@ -48,6 +48,9 @@ pub(crate) const RETAINED_ITEMS_MAX: usize = 16 << 10;
 /// comes from another core.
 pub(crate) const FREED_AHEAD_COUNT: usize = 6;
 
+/// Pieces of garbage that are taken out of a list at a time.
+pub(crate) const TAKEN_ITEMS_MAX: usize = 64;
+
 /// Most domains of the signal flavour in which one thread may be registered at the same time. One
 /// more panics.
 pub const SIGNAL_DOMAINS_PER_THREAD_MAX: usize = 8;

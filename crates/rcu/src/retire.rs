@@ -14,7 +14,9 @@ use crate::domain::Domain;
 use crate::flavour::Flavour;
 use crate::garbage::{Elapsed, Garbage};
 use crate::grace::GracePeriod;
-use crate::limits::{FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX};
+use crate::limits::{
+    FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX, TAKEN_ITEMS_MAX,
+};
 use crate::orphans::Orphans;
 use crate::reclaimer::ReclaimerHandle;
 
@@ -53,6 +55,8 @@ pub struct Reclaimed {
 #[derive(Debug, Default)]
 pub struct RetireList {
     ring: RefCell<Ring>,
+    /// Empty between two calls, but for its memory: see `take_ready`.
+    taken: RefCell<Vec<Elapsed>>,
     bytes: Cell<usize>,
     limits: Cell<Limits>,
     orphans: RefCell<Option<Arc<Orphans>>>,
@@ -124,6 +128,19 @@ impl RetireList {
     pub fn retire(&self, garbage: Garbage) {
         self.bytes.set(self.bytes.get() + garbage.bytes());
         self.ring.borrow_mut().garbage.push_back(garbage);
+    }
+
+    /// As [`RetireList::retire`] of each; returns their bytes together.
+    #[inline]
+    pub fn retire_all(&self, garbage: impl Iterator<Item = Garbage>) -> usize {
+        let mut ring = self.ring.borrow_mut();
+        let mut bytes = 0;
+        for garbage in garbage {
+            bytes += garbage.bytes();
+            ring.garbage.push_back(garbage);
+        }
+        self.bytes.set(self.bytes.get() + bytes);
+        bytes
     }
 
     /// Bytes in the list, ready ones included.
@@ -200,12 +217,17 @@ impl RetireList {
 
     fn free_ready(&self, budget: Budget) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
-        while let Some(elapsed) = self.take_ready(budget, reclaimed) {
-            reclaimed.items += 1;
-            reclaimed.bytes += elapsed.bytes();
-            // The ring is not borrowed here: freeing may retire.
-            self.dispose(elapsed);
+        // Freeing may retire, and reclaim: neither the ring nor this is borrowed then.
+        let mut taken = self.taken.take();
+        while self.take_ready(&mut taken, budget, &mut reclaimed) {
+            while let Some(elapsed) = taken.pop() {
+                if let Some(ahead) = taken.len().checked_sub(FREED_AHEAD_COUNT) {
+                    taken[ahead].prefetch();
+                }
+                self.dispose(elapsed);
+            }
         }
+        self.taken.replace(taken);
         self.ring.borrow_mut().shrink();
         reclaimed
     }
@@ -238,23 +260,31 @@ impl RetireList {
         assert!(Arc::ptr_eq(bound, domain.orphans()), "the list belongs to another domain");
     }
 
-    fn take_ready(&self, budget: Budget, reclaimed: Reclaimed) -> Option<Elapsed> {
+    /// Takes the oldest ready garbage out of the ring, at most [`TAKEN_ITEMS_MAX`] pieces of a
+    /// budget, of which some is `reclaimed`. False if there is none.
+    fn take_ready(
+        &self,
+        taken: &mut Vec<Elapsed>,
+        budget: Budget,
+        reclaimed: &mut Reclaimed,
+    ) -> bool {
         let mut ring = self.ring.borrow_mut();
-        if ring.ready_count == 0 || reclaimed.items >= budget.items {
-            return None;
+        let items_max = ring.ready_count.min(budget.items - reclaimed.items).min(TAKEN_ITEMS_MAX);
+        let (mut count, before) = (0, *reclaimed);
+        for garbage in ring.garbage.iter().take(items_max) {
+            let bytes = reclaimed.bytes.saturating_add(garbage.bytes());
+            if reclaimed.items > 0 && bytes > budget.bytes {
+                break;
+            }
+            *reclaimed = Reclaimed { items: reclaimed.items + 1, bytes };
+            count += 1;
         }
-        let bytes = ring.garbage.front()?.bytes();
-        if reclaimed.items > 0 && reclaimed.bytes.saturating_add(bytes) > budget.bytes {
-            return None;
-        }
-        ring.ready_count -= 1;
-        if ring.ready_count > FREED_AHEAD_COUNT {
-            ring.garbage[FREED_AHEAD_COUNT].prefetch();
-        }
-        self.bytes.set(self.bytes.get() - bytes);
+        ring.ready_count -= count;
         // SAFETY: ready means that its grace period is over, in the domain that `Garbage::new` was
         // promised.
-        ring.garbage.pop_front().map(|garbage| unsafe { Elapsed::new(garbage) })
+        taken.extend(ring.garbage.drain(..count).map(|garbage| unsafe { Elapsed::new(garbage) }));
+        self.bytes.set(self.bytes.get() - (reclaimed.bytes - before.bytes));
+        count > 0
     }
 
     #[inline]

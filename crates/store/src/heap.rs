@@ -109,6 +109,16 @@ impl Heap {
         self.retire_held(garbage, self.cut.as_ref().and_then(|cut| cut.tag_of_born(birth)));
     }
 
+    /// As [`Heap::retire_node`] of each node, with the era of its birth.
+    pub(crate) fn retire_nodes(&self, nodes: impl Iterator<Item = (Garbage, u32)>) {
+        // Once for all: they went out of reach together.
+        if pin::stamp().is_some() || self.cut.as_ref().is_some_and(|cut| cut.tag().is_some()) {
+            return nodes.for_each(|(garbage, birth)| self.retire_node(garbage, birth));
+        }
+        let bytes = self.retired.retire_all(nodes.map(|(garbage, _)| garbage));
+        self.live_bytes.set(self.live_bytes.get() - bytes as i64);
+    }
+
     /// As [`Heap::retire_node`], of a whole tree, whose nodes may be of several eras.
     pub(crate) fn retire_tree(&self, garbage: Garbage) {
         self.retire_held(garbage, self.cut.as_ref().and_then(|cut| cut.tag()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::limits::TAKEN_ITEMS_MAX;
 use crate::{Budget, Domain, Garbage, Limits, Mb, Qsbr, Reclaimed, Reclaimer, RetireList};
 
 /// Tells its counter, and the thread it happens on, when it is freed.
@@ -90,6 +91,27 @@ fn a_budget_bounds_each_call_and_lets_one_large_item_pass() {
     list.retire(probes.garbage(1, false));
     list.reclaim(&domain, budget);
     assert_eq!(list.reclaim(&domain, Budget { items: 0, bytes: 9 }), NOTHING);
+}
+
+#[test]
+fn a_budget_bounds_all_that_one_call_takes_out_in_several_steps() {
+    let domain = Domain::<Mb>::new().unwrap();
+    let (list, probes) = (RetireList::new(), Probes::default());
+    let garbage = (0..4 * TAKEN_ITEMS_MAX).map(|_| probes.garbage(2, false));
+    assert_eq!(list.retire_all(garbage), 8 * TAKEN_ITEMS_MAX);
+    list.reclaim(&domain, Budget { items: 0, bytes: 0 });
+    let (most, rest) = (TAKEN_ITEMS_MAX + 7, 2 * TAKEN_ITEMS_MAX - 14);
+    for budget in [
+        Budget { items: most, bytes: usize::MAX },
+        Budget { items: usize::MAX, bytes: 2 * most + 1 },
+    ] {
+        let reclaimed = list.reclaim(&domain, budget);
+        assert_eq!(reclaimed, Reclaimed { items: most, bytes: 2 * most });
+    }
+    assert_eq!((list.len(), list.retired_bytes(), probes.freed()), (rest, 2 * rest, 2 * most));
+    let reclaimed = list.reclaim(&domain, Budget::UNLIMITED);
+    assert_eq!(reclaimed, Reclaimed { items: rest, bytes: 2 * rest });
+    assert!(list.is_empty() && list.retired_bytes() == 0);
 }
 
 #[test]

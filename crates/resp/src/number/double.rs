@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::grisu;
+use super::integer::parse_integer;
 
 /// Longest result of [`format_double`]: sign, 17 digits, point, zeros or exponent.
 const TEXT_BYTES_MAX: usize = 32;
@@ -40,6 +41,10 @@ impl Write for FormattedDouble {
 /// zero.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {
+    // Rounds as the digits would.
+    if let Some(integer) = parse_integer(text) {
+        return Some(integer as f64);
+    }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let names_infinity = text.iter().any(|byte| matches!(byte, b'n' | b'N'));
     let is_out_of_range =

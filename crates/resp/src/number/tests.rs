@@ -116,6 +116,30 @@ fn texts_that_zadd_refuses_are_no_doubles() {
 }
 
 #[test]
+fn integers_are_the_doubles_that_their_digits_are() {
+    for text in [
+        "0",
+        "-0",
+        "7",
+        "-7",
+        "007",
+        "+7",
+        "65536",
+        "4294967297",
+        "9007199254740993",
+        "9007199254740995",
+        "-9007199254740993",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "18446744073709551617",
+    ] {
+        let expected = text.parse::<f64>().expect("a number").to_bits();
+        assert_eq!(parse_double(text.as_bytes()).map(f64::to_bits), Some(expected), "{text}");
+    }
+}
+
+#[test]
 fn long_doubles_add_as_in_incrbyfloat() {
     let add = |left: &[u8], right: &[u8]| {
         let left = parse_long_double(left).expect("a number");

@@ -91,12 +91,13 @@ impl<S: Default> SlotLock<'_, S> {
     pub fn publish_tree<'h, C: Collection>(
         &mut self,
         database: usize,
-        editing: Editing<'h, C>,
+        mut editing: Editing<'h, C>,
         spec: TreeSpec<'_>,
         section: Section<'_>,
         heap: &'h Heap,
     ) -> Published {
-        let Editing { mut edit, found } = editing;
+        // Not taken apart: an edit is large.
+        let (edit, found) = (&mut editing.edit, editing.found);
         let root = found.and_then(|found| found.entry.root_of(C::KIND));
         assert!(edit.base() == root, "an edit is published where it began");
         if let Some(found) = found {
@@ -113,7 +114,7 @@ impl<S: Default> SlotLock<'_, S> {
         // The old tree's nodes are shared with the new one or retired with it; an old plain string
         // is not.
         let disposal = if root.is_some() { Disposal::KeepValue } else { Disposal::RetireValue };
-        self.publish::<C>(database, found, edit, disposal, spec, section, heap)
+        self.publish::<C>(database, found, editing.edit, disposal, spec, section, heap)
     }
 
     /// True if a leaf of the tree under a current entry, or its root, may be replaced where it is:

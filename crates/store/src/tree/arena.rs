@@ -16,7 +16,7 @@ use super::free::free_node;
 use super::node::{HEADER_BYTES, Link};
 use super::order::Order;
 use super::root::Root;
-use super::update::{PathIndices, TreePath, only_piece};
+use super::update::{PathIndices, TreePath};
 use crate::heap::Heap;
 
 /// Nodes that an unfinished edit made and replaced. Dropping it frees those it made and leaves the
@@ -93,7 +93,7 @@ impl Arena {
     /// Makes the copies that were deferred, and returns the new root of that tree.
     pub(crate) fn settle<O: Order>(&mut self) -> Option<Link> {
         let Deferred { new, root, path, .. } = self.deferred.take()?;
-        TreePath::along::<O>(root, path).replace::<O>(self, only_piece(new))
+        Some(TreePath::along::<O>(root, path).replace_by_leaf::<O>(self, new))
     }
 
     /// Published root that the edit began from.
@@ -103,8 +103,7 @@ impl Arena {
 
     /// New empty node with room for `payload_bytes`.
     pub(crate) fn allocate(&mut self, level: u8, flags: u8, payload_bytes: usize) -> Link {
-        let link = Link::allocate(level, flags, HEADER_BYTES + payload_bytes);
-        link.set_fresh(self.fresh.len());
+        let link = Link::allocate(level, flags, HEADER_BYTES + payload_bytes, self.fresh.len());
         self.fresh.push(link);
         link
     }
@@ -152,9 +151,12 @@ impl Arena {
     /// Ends the edit: from here on its nodes may be published.
     pub(crate) fn finish(mut self, root: Option<Link>, heap: &Heap) -> Built<'_> {
         assert!(!self.defers(), "an edit settles before it is finished");
-        let bytes = self.fresh.iter().map(|link| link.header().capacity as usize).sum();
         let era = heap.era();
-        self.fresh.iter().for_each(|link| link.set_birth(era));
+        let mut bytes = 0;
+        for link in &self.fresh {
+            link.set_birth(era);
+            bytes += link.header().capacity as usize;
+        }
         heap.allocated(bytes);
         Built {
             root: root.map(Root),
@@ -281,13 +283,12 @@ impl Built<'_> {
     pub unsafe fn retire_replaced(mut self) {
         self.fresh.clear();
         self.fresh_bytes = 0;
-        for link in self.replaced.drain(..) {
+        self.heap.retire_nodes(self.replaced.drain(..).map(|link| {
             let (bytes, birth) = (link.header().capacity as usize, link.birth());
             // SAFETY: by the caller's promise this node is unlinked; it is in the list once, and
             // any thread may free it.
-            let garbage = unsafe { Garbage::new(link.as_pointer(), bytes, free_node) };
-            self.heap.retire_node(garbage, birth);
-        }
+            (unsafe { Garbage::new(link.as_pointer(), bytes, free_node) }, birth)
+        }));
         for link in self.replaced_trees.drain(..) {
             // SAFETY: as above, for a subtree that no other list holds a node of.
             unsafe { Root(link).retire(self.heap) };

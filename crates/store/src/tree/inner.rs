@@ -6,7 +6,8 @@ use super::arena::Arena;
 use super::copy::copy_node;
 use super::limits::{CACHED_LEVEL, CHILD_COUNT_MAX};
 use super::node::{
-    Child, HEADER_BYTES, Link, Node, NodeHeader, StoredChild, TOTALS_BYTES, Totals, flags,
+    Child, HEADER_BYTES, Link, Node, NodeHeader, StoredChild, TOTALS_BYTES, Totals, TotalsChange,
+    flags,
 };
 use super::separator::Separator;
 
@@ -56,20 +57,41 @@ pub(crate) fn splice<K: Separator>(
     target
 }
 
-/// As `splice`, of one child by one with the same bound. The caller sets the totals.
+/// Replaces a child by one with the same bound whose sums differ by `change`, as those of the node
+/// do then.
+///
+/// Changes a fresh node in place, else makes a new one and discards the old.
 #[inline]
-pub(crate) fn splice_one(
+pub(crate) fn change_child(
     arena: &mut Arena,
     link: Link,
-    index: usize,
-    (child, measure): (Link, u64),
+    (index, child): (usize, Link),
+    change: TotalsChange,
 ) -> Link {
-    let target = if link.is_fresh() { link } else { copy_node(arena, link) };
+    let target = if link.is_fresh() { link } else { copy_instead(arena, link) };
+    let node = target.node();
+    let Child { measure, key, .. } = node.children()[index].child();
+    let measure = change.measure_of(measure);
+    // SAFETY: the index lies below the node's length.
+    let place = unsafe { children_address(target).add(index) };
+    // SAFETY: as above, and a fresh node has no readers.
+    unsafe { place.write(StoredChild::new(Child { link: child, measure, key })) };
+    set_totals(target, node.totals().after(change));
+    target
+}
+
+/// Copy of a node, which is discarded.
+fn copy_instead(arena: &mut Arena, link: Link) -> Link {
+    let copy = copy_node(arena, link);
+    arena.discard(link);
+    copy
+}
+
+/// As `splice`, of one child by one with the same bound. The caller sets the totals.
+fn splice_one(arena: &mut Arena, link: Link, index: usize, (child, measure): (Link, u64)) -> Link {
     let key = link.node().children()[index].key;
+    let target = if link.is_fresh() { link } else { copy_instead(arena, link) };
     write_children(target, index, &[Child { link: child, measure, key }]);
-    if target != link {
-        arena.discard(link);
-    }
     target
 }
 

@@ -175,10 +175,46 @@ pub(crate) fn splice(
     inserted: Option<Parts<'_>>,
 ) -> Link {
     debug_assert!(inserted.is_none() || removed <= 1);
+    if let Some(stride) = Stride::of(link.header().flags) {
+        return splice_fixed(arena, (link, stride), at, removed, inserted);
+    }
     match splice_all(arena, link, at, removed, inserted.as_slice()) {
         Some(spliced) => spliced,
         None => splice_slowly(arena, link.node(), at, removed, inserted),
     }
+}
+
+/// As [`splice`], of a leaf whose elements have one length.
+fn splice_fixed(
+    arena: &mut Arena,
+    (link, stride): (Link, Stride),
+    at: usize,
+    removed: usize,
+    inserted: Option<Parts<'_>>,
+) -> Link {
+    let (header, element_bytes) = (link.header(), stride.bytes());
+    let (cut_start, cut_end) = (at * element_bytes, (at + removed) * element_bytes);
+    let inserted_bytes = inserted.map_or(0, parts_bytes);
+    debug_assert!(inserted_bytes == if inserted.is_some() { element_bytes } else { 0 });
+    let moved = header.used as usize - cut_end;
+    let used = cut_start + inserted_bytes + moved;
+    let in_place = link.is_fresh() && HEADER_BYTES + used <= header.capacity as usize;
+    let target = if in_place { link } else { arena.allocate(0, header.flags, used) };
+    let (source, end) = (link.payload(cut_end), target.payload(cut_start + inserted_bytes));
+    // SAFETY: `moved` bytes follow both addresses within their allocations; they may overlap.
+    unsafe { std::ptr::copy(source, end, moved) };
+    if target != link {
+        write_bytes(target, 0, &link.node().data()[..cut_start]);
+    }
+    let len = header.len - removed as u16 + u16::from(inserted.is_some());
+    target.set_header(NodeHeader { used: used as u32, len, ..target.header() });
+    if let Some(parts) = inserted {
+        write_parts(target, cut_start, parts);
+    }
+    if target != link {
+        arena.discard(link);
+    }
+    target
 }
 
 /// As [`splice`], with any number of elements to insert; none, and nothing is changed, if the leaf
@@ -401,17 +437,18 @@ impl<'a> LeafPlan<'a> {
             removed => self.leaf.start(self.at + removed) - self.leaf.start(self.at),
         };
         let kept = self.leaf.header().used as usize - cut;
-        let data_bytes = kept + self.inserted.map_or(0, parts_bytes);
-        leaf_bytes(self.flags(), data_bytes, self.len())
+        let inserted_bytes = self.inserted.map_or(0, parts_bytes);
+        leaf_bytes(self.flags_with(inserted_bytes), kept + inserted_bytes, self.len())
     }
 
     /// Flags of the planned leaf.
     pub(crate) fn flags(&self) -> u8 {
+        self.flags_with(self.inserted.map_or(0, parts_bytes))
+    }
+
+    fn flags_with(&self, inserted_bytes: usize) -> u8 {
         let flags = self.leaf.header().flags;
-        match self.inserted.map_or(0, parts_bytes) {
-            bytes if bytes > LENGTH_MAX => flags_for(flags, bytes),
-            _ => flags,
-        }
+        if inserted_bytes > LENGTH_MAX { flags_for(flags, inserted_bytes) } else { flags }
     }
 
     /// Passes the elements of the planned leaf to `visit`, in order and with their indices: in a

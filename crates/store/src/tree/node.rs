@@ -185,6 +185,43 @@ impl Totals {
     }
 }
 
+/// Difference between sums with the same expiries. Modulo 2^64, as they grow or shrink.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TotalsChange {
+    measure: u64,
+    bytes: u64,
+}
+
+impl TotalsChange {
+    /// A measure after the change.
+    pub(super) fn measure_of(self, before: u64) -> u64 {
+        before.wrapping_add(self.measure)
+    }
+}
+
+impl Totals {
+    /// Change from these sums to others; none if something else expires first or last.
+    #[inline]
+    pub(super) fn change_to(self, new: Totals) -> Option<TotalsChange> {
+        let measure = new.measure.wrapping_sub(self.measure);
+        let change = TotalsChange { measure, bytes: new.bytes.wrapping_sub(self.bytes) };
+        (new.expiries == self.expiries).then_some(change)
+    }
+
+    /// Sums after a change.
+    #[inline]
+    pub(super) fn after(self, change: TotalsChange) -> Totals {
+        let bytes = self.bytes.wrapping_add(change.bytes);
+        Totals { measure: change.measure_of(self.measure), bytes, ..self }
+    }
+
+    /// Sums before a change.
+    pub(super) fn before(self, TotalsChange { measure, bytes }: TotalsChange) -> Totals {
+        let bytes = self.bytes.wrapping_sub(bytes);
+        Totals { measure: self.measure.wrapping_sub(measure), bytes, ..self }
+    }
+}
+
 /// Child of an inner node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Child<K = u64> {
@@ -252,8 +289,8 @@ impl Link {
         Link(pointer.cast())
     }
 
-    /// Allocates a node without elements.
-    pub(crate) fn allocate(level: u8, flags: u8, bytes: usize) -> Link {
+    /// Allocates a node without elements, with an index in an unfinished edit.
+    pub(crate) fn allocate(level: u8, flags: u8, bytes: usize, index: usize) -> Link {
         // Its whole size class, so that no byte is lost to rounding.
         let capacity = size_class(bytes);
         let layout = layout(capacity);
@@ -262,7 +299,8 @@ impl Link {
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let link = Link(memory.cast());
         let capacity = u32::try_from(capacity).expect("ELEMENT_BYTES_MAX, twice, fits");
-        link.set_header(NodeHeader { used: 0, capacity, fresh: 0, len: 0, level, flags });
+        let fresh = FRESH | index as u32;
+        link.set_header(NodeHeader { used: 0, capacity, fresh, len: 0, level, flags });
         link
     }
 
@@ -298,7 +336,7 @@ impl Link {
         self.is_fresh().then(|| (self.header().fresh & !FRESH) as usize)
     }
 
-    /// Makes the node part of an unfinished edit.
+    /// Gives a node of an unfinished edit another index there.
     pub(crate) fn set_fresh(self, index: usize) {
         self.set_header(NodeHeader { fresh: FRESH | index as u32, ..self.header() });
     }

@@ -20,7 +20,7 @@ use super::leaf::{self, LeafPlan, Parts};
 use super::node::{Link, Node};
 use super::separator::Place;
 use super::sorted::{self, Sorted, carry_out, is_bound_within};
-use super::update::{Pieces, TreePath, only_piece};
+use super::update::{Pieces, TreePath};
 
 /// Element of a run: what its owner has, and what it has itself, end to end.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +64,11 @@ impl OpenLeaf {
     }
 
     /// Changes what lies above, and returns the root: `root`, if the leaf is unchanged.
-    fn close<S: Sorted>(self, arena: &mut Arena, root: Link) -> Option<Link> {
+    fn close<S: Sorted>(self, arena: &mut Arena, root: Link) -> Link {
         if !self.is_changed {
-            return Some(root);
+            return root;
         }
-        self.path.replace::<S>(arena, only_piece(self.leaf))
+        self.path.replace_by_leaf::<S>(arena, self.leaf)
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn put_run<S: Sorted>(
                 done == opened_at || open.goes_on::<S>(run[done - 1].place, next.place)
             });
             if !is_due {
-                break open.close::<S>(arena, link);
+                break Some(open.close::<S>(arena, link));
             }
             let rest = &run[done..];
             match put_stretch::<S>(arena, &mut open, rest, |index, old| read(done + index, old)) {
@@ -191,7 +191,7 @@ fn put_alone<S: Sorted>(
     }
     let parts: Parts<'_> = &element.parts;
     let plan = LeafPlan { leaf, at, removed, inserted: Some(parts) };
-    carry_out::<S>(arena, open.path, &plan, element.place)
+    carry_out::<S>(arena, &open.path, &plan, element.place)
 }
 
 /// Removes the elements of the places that are there; `read` is told each with the index of its
@@ -213,7 +213,7 @@ pub(crate) fn remove_run<S: Sorted>(
                 done == opened_at || open.goes_on::<S>(places[done - 1], next)
             });
             if !is_due {
-                break open.close::<S>(arena, link);
+                break Some(open.close::<S>(arena, link));
             }
             let leaf = open.leaf.node();
             let (at, count) = find_stretch::<S>(leaf, &places[done..]);

@@ -273,7 +273,7 @@ pub(crate) fn put_over<S: Sorted, T>(
     let (at, removed) = found.map_or_else(|at| (at, 0), |at| (at, 1));
     let old = found.ok().map(|at| read(leaf.node().element(at)));
     let plan = LeafPlan { leaf: leaf.node(), at, removed, inserted: Some(element) };
-    *root = carry_out::<S>(arena, path, &plan, place);
+    *root = carry_out::<S>(arena, &path, &plan, place);
     old
 }
 
@@ -307,7 +307,7 @@ impl FoundElement {
     /// Replaces the element, whose tree was not changed since, by one of another place, which no
     /// other has, and returns the new root.
     pub(crate) fn replace<S: Sorted>(
-        self,
+        &self,
         arena: &mut Arena,
         place: Place<'_>,
         element: Parts<'_>,
@@ -316,11 +316,11 @@ impl FoundElement {
         match self.index_for::<S>(place) {
             Some(index) if leaf::can_move(leaf, at, index, element) => {
                 let moved = leaf::move_element(arena, self.leaf, at, index, element);
-                self.path.replace::<S>(arena, only_piece(moved))
+                Some(self.path.replace_by_leaf::<S>(arena, moved))
             }
             Some(index) if index == at => {
                 let plan = LeafPlan { leaf, at, removed: 1, inserted: Some(element) };
-                carry_out::<S>(arena, self.path, &plan, place)
+                carry_out::<S>(arena, &self.path, &plan, place)
             }
             _ => {
                 // Something is left: of one leaf, the path tells that all places are in it.
@@ -332,10 +332,10 @@ impl FoundElement {
     }
 
     /// Removes the element, whose tree was not changed since, and returns the new root.
-    pub(crate) fn remove<S: Sorted>(self, arena: &mut Arena) -> Option<Link> {
+    pub(crate) fn remove<S: Sorted>(&self, arena: &mut Arena) -> Option<Link> {
         let plan = LeafPlan { leaf: self.leaf.node(), at: self.at, removed: 1, inserted: None };
         // Without an insertion, the place of one is not asked for.
-        carry_out::<S>(arena, self.path, &plan, Place::first_of(0))
+        carry_out::<S>(arena, &self.path, &plan, Place::first_of(0))
     }
 }
 
@@ -361,21 +361,18 @@ pub(crate) fn remove<S: Sorted>(
 /// of the inserted element.
 pub(crate) fn carry_out<S: Sorted>(
     arena: &mut Arena,
-    path: TreePath,
+    path: &TreePath,
     plan: &LeafPlan<'_>,
     place: Place<'_>,
 ) -> Option<Link> {
-    let pieces = if plan.len() == 0 {
-        arena.discard(plan.leaf.link());
-        Pieces::new()
-    } else if plan.inserted.is_none() || plan.fits() {
-        // A leaf that is too large without an insertion holds elements that cannot be parted.
-        only_piece(plan.splice(arena))
-    } else {
-        let pieces = split_leaf::<S>(arena, plan, place);
-        arena.discard(plan.leaf.link());
-        pieces
-    };
+    let len = plan.len();
+    // A leaf that is too large without an insertion holds elements that cannot be parted.
+    if len > 0 && (plan.inserted.is_none() || plan.fits()) {
+        let leaf = plan.splice(arena);
+        return Some(path.replace_by_leaf::<S>(arena, leaf));
+    }
+    let pieces = if len == 0 { Pieces::new() } else { split_leaf::<S>(arena, plan, place) };
+    arena.discard(plan.leaf.link());
     path.replace::<S>(arena, pieces)
 }
 

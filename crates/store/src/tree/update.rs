@@ -127,7 +127,7 @@ impl TreePath {
     /// with the same sums, and the edit has done nothing else, the copies above are deferred.
     #[inline]
     pub(crate) fn replace_or_defer<O: Order>(
-        self,
+        &self,
         arena: &mut Arena,
         (root, old): (Link, Link),
         pieces: Pieces<O::Key>,
@@ -147,23 +147,49 @@ impl TreePath {
     ///
     /// The caller discards the leaf itself, or uses it as one of the pieces.
     pub(crate) fn replace<O: Order>(
-        self,
+        &self,
         arena: &mut Arena,
-        mut pieces: Pieces<O::Key>,
+        pieces: Pieces<O::Key>,
     ) -> Option<Link> {
-        let mut before = self.before;
-        for &step in self.steps.iter().rev() {
-            let node_before = sums::<O>(step.node.node());
-            match pieces.as_mut_slice() {
-                [(only, _)] if !is_underfull::<O>(only.node()) => {
-                    *only = replace_by_one::<O>(arena, (step, before), *only);
-                }
-                _ => pieces = replace_child::<O>(arena, (step, before), &pieces),
-            }
-            before = node_before;
+        match pieces.as_slice() {
+            [(leaf, _)] => Some(self.replace_by_leaf::<O>(arena, *leaf)),
+            _ => replace_above::<O>(arena, &self.steps, self.before, pieces),
         }
-        root_of::<O>(arena, &pieces)
     }
+
+    /// As [`TreePath::replace`], of one leaf.
+    pub(crate) fn replace_by_leaf<O: Order>(&self, arena: &mut Arena, leaf: Link) -> Link {
+        let (mut steps, mut before, mut only) = (self.steps.as_slice(), self.before, leaf);
+        if let Some(change) = before.change_to(sums::<O>(leaf.node())) {
+            while let [above @ .., step] = steps
+                && !is_underfull::<O>(only.node())
+            {
+                only = inner::change_child(arena, step.node, (step.index, only), change);
+                steps = above;
+            }
+            if steps.is_empty() {
+                return only;
+            }
+            before = sums::<O>(only.node()).before(change);
+        }
+        replace_above::<O>(arena, steps, before, only_piece(only)).expect("a leaf makes a tree")
+    }
+}
+
+/// Replaces the child that some steps lead to, whose sums were `before`, by `pieces`, and returns
+/// the new root.
+fn replace_above<O: Order>(
+    arena: &mut Arena,
+    steps: &[Step],
+    mut before: Totals,
+    mut pieces: Pieces<O::Key>,
+) -> Option<Link> {
+    for &step in steps.iter().rev() {
+        let node_before = sums::<O>(step.node.node());
+        pieces = replace_child::<O>(arena, (step, before), &pieces);
+        before = node_before;
+    }
+    root_of::<O>(arena, &pieces)
 }
 
 /// True if an edit has only replaced the leaf `old`, whose sums were `before`, by one that nothing
@@ -207,23 +233,6 @@ fn new_root<O: Order>(arena: &mut Arena, pieces: &[(Link, O::Key)]) -> Link {
 
 pub(super) fn child_of<O: Order>(&(link, key): &(Link, O::Key)) -> Child<O::Key> {
     Child { link, measure: measure::<O>(link.node()), key }
-}
-
-/// Replaces a child, whose sums were `before`, by one that needs no neighbour, and returns the node
-/// that replaces its parent.
-fn replace_by_one<O: Order>(
-    arena: &mut Arena,
-    (step, before): (Step, Totals),
-    child: Link,
-) -> Link {
-    let sums = sums::<O>(child.node());
-    let totals = totals_after((step, before), Some(sums));
-    let node = inner::splice_one(arena, step.node, step.index, (child, sums.measure));
-    match totals {
-        Some(totals) => inner::set_totals(node, totals),
-        None => sum_up::<O>(node),
-    }
-    node
 }
 
 /// Replaces one child, whose sums were `before`, and returns the nodes that replace its parent.

@@ -127,7 +127,7 @@ impl<'h> SortedSetEdit<'h> {
         let found = self.find(member, hints.as_ref());
         let old = found.as_ref().map(|&(score, _)| score);
         if let Some(new) = change(old).filter(|&new| Some(new) != old) {
-            self.write(member, hints, found, new);
+            self.write(member, hints.as_ref(), found.as_ref(), new);
         }
         old
     }
@@ -272,14 +272,14 @@ impl<'h> SortedSetEdit<'h> {
     fn write(
         &mut self,
         member: &[u8],
-        hints: Option<index::Found>,
-        found: Option<(f64, FoundElement)>,
+        hints: Option<&index::Found>,
+        found: Option<&(f64, FoundElement)>,
         new: f64,
     ) {
         self.changed = true;
         let parts: [&[u8]; 2] = [&score::encode(new), member];
         let place = view::place(new, member);
-        let old = found.as_ref().map(|&(score, _)| score);
+        let old = found.map(|&(score, _)| score);
         match found {
             Some((_, element)) => {
                 self.scores = element.replace::<Scores>(&mut self.arena, place, &parts);

@@ -13,7 +13,7 @@ use crate::tree::node::{ByIndex, Link, Node, Stride};
 use crate::tree::order::Order;
 use crate::tree::separator::Place;
 use crate::tree::sorted::{self, Sorted};
-use crate::tree::update::{TreePath, only_piece};
+use crate::tree::update::TreePath;
 
 /// Order of elements by hash.
 pub(super) struct Hashes;
@@ -203,28 +203,27 @@ impl Found {
     }
 
     /// Adds an element of the hash, and returns the new root.
-    pub(super) fn insert(self, arena: &mut Arena, score: f64) -> Option<Link> {
-        let Found { path, leaf, first, hash } = self;
-        let hint = Hint { hash, score };
+    pub(super) fn insert(&self, arena: &mut Arena, score: f64) -> Option<Link> {
+        let hint = Hint { hash: self.hash, score };
         let element = hint.stored();
-        let (leaf, inserted) = (leaf.node(), [&element[..]]);
-        let plan = LeafPlan { leaf, at: first, removed: 0, inserted: Some(&inserted) };
-        sorted::carry_out::<Hashes>(arena, path, &plan, hint.place())
+        let (leaf, inserted) = (self.leaf.node(), [&element[..]]);
+        let plan = LeafPlan { leaf, at: self.first, removed: 0, inserted: Some(&inserted) };
+        sorted::carry_out::<Hashes>(arena, &self.path, &plan, hint.place())
     }
 
     /// Replaces an element with the score `old`.
-    pub(super) fn replace(self, arena: &mut Arena, old: f64, score: f64) -> Option<Link> {
+    pub(super) fn replace(&self, arena: &mut Arena, old: f64, score: f64) -> Option<Link> {
         let (at, element) = (self.index_of(old), Hint { hash: self.hash, score }.stored());
         let replaced = leaf::move_element(arena, self.leaf, at, at, &[&element]);
-        self.path.replace::<Hashes>(arena, only_piece(replaced))
+        Some(self.path.replace_by_leaf::<Hashes>(arena, replaced))
     }
 
     /// Removes an element with the score `old`.
-    pub(super) fn remove(self, arena: &mut Arena, old: f64) -> Option<Link> {
+    pub(super) fn remove(&self, arena: &mut Arena, old: f64) -> Option<Link> {
         let (leaf, at) = (self.leaf.node(), self.index_of(old));
         let plan = LeafPlan { leaf, at, removed: 1, inserted: None };
         let place = Place::first_of(u64::from(self.hash));
-        sorted::carry_out::<Hashes>(arena, self.path, &plan, place)
+        sorted::carry_out::<Hashes>(arena, &self.path, &plan, place)
     }
 
     /// Index in the leaf of an element with a score.

@@ -374,7 +374,7 @@ fn change(arena: &mut Arena, parts: &mut Parts, rank: u64, element: Option<&[u8]
     });
     let plan = LeafPlan { leaf: leaf.node(), at: rest as usize, removed: 1, inserted };
     // The id stays and so do the bytes, so that there is nothing to split.
-    parts.middle = sorted::carry_out::<Ids>(arena, path, &plan, Place::first_of(0));
+    parts.middle = sorted::carry_out::<Ids>(arena, &path, &plan, Place::first_of(0));
 }
 
 /// Removes the entry of a rank, which is there. The one behind starts its node if it did.

@@ -111,7 +111,8 @@ pub(super) enum Raising {
 pub(super) struct Change {
     /// Start of the run before the register's, from which on runs are joined.
     before: usize,
-    /// Bytes of the register's run, and those in their place.
+    /// Bytes of the register's run, and those in their place. The last run may go on behind the end
+    /// of the bytes; what takes its place does so then.
     replaced: Range<usize>,
     parts: SmallVec<[u8; 8]>,
 }
@@ -144,8 +145,7 @@ pub(super) fn raising(bytes: &[u8], start: usize, trace: Trace, room: usize) -> 
     if parts.len().saturating_sub(run.bytes) > room {
         return Some(Raising::NeedsDense);
     }
-    let end = bytes.len().min(at + run.bytes);
-    Some(Raising::By(Change { before, replaced: at..end, parts }))
+    Some(Raising::By(Change { before, replaced: at..at + run.bytes, parts }))
 }
 
 impl Change {
@@ -153,13 +153,16 @@ impl Change {
     pub(super) fn carry_out(self, bytes: &mut Vec<u8>) {
         let Change { before, replaced, parts } = self;
         let (old_len, parts_end) = (bytes.len(), replaced.start + parts.len());
-        let new_len = old_len - replaced.len() + parts.len();
+        let new_len = old_len + parts.len() - replaced.len();
         if new_len > old_len {
             bytes.resize(new_len, 0);
         }
-        bytes.copy_within(replaced.end..old_len, parts_end);
+        if replaced.end < old_len {
+            bytes.copy_within(replaced.end..old_len, parts_end);
+        }
         bytes.truncate(new_len);
-        bytes[replaced.start..parts_end].copy_from_slice(&parts);
+        let written = new_len.min(parts_end) - replaced.start;
+        bytes[replaced.start..][..written].copy_from_slice(&parts[..written]);
         join(bytes, before);
     }
 }
@@ -224,6 +227,21 @@ mod tests {
             });
             assert!(is_whole);
         }
+    }
+
+    #[test]
+    fn a_last_run_that_is_cut_off_stays_cut_off() {
+        // "ba" is 8,802 zeros, "r" the first byte of 12,801.
+        for (register, expected) in
+            [(8_902, &b"ba\x40\x63\x80\x71"[..]), (8_802, b"ba\x80\x71"), (21_602, b"ba\x71\xff")]
+        {
+            let mut bytes = b"bar".to_vec();
+            let raised = raise(&mut bytes, Trace { register, value: 1 }, 3);
+            assert_eq!((raised, &bytes[..]), (Some(true), expected), "{register}");
+        }
+        let mut bytes = b"@".to_vec();
+        assert_eq!(raise(&mut bytes, Trace { register: 0, value: 1 }, 3), Some(true));
+        assert_eq!(bytes, b"");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod hyperloglog;
 mod import_mode;
 mod journal;
 mod journal_numbers;
+mod lists_beside_valkey;
 mod many_keys;
 mod one_change;
 mod pauses;

@@ -143,6 +143,10 @@ pub(super) fn when_smaller(edit: &mut ListEdit<'_>, limit: Limit) -> Encoding {
 
 /// True if a listpack of all elements is within a limit.
 fn fits(edit: &mut ListEdit<'_>, limit: Limit) -> bool {
+    if edit.len() == 1 && (1..u64::MAX).contains(&limit.count) {
+        // Of a single element, a node that is limited by its count does not count the overhead.
+        return edit.iter().all(|element| element.len() as u64 <= limit.bytes);
+    }
     // Nodes are never so empty.
     let is_large = edit.allocated_bytes() > 2 * limit.bytes;
     edit.len() <= limit.count && !is_large && listpack_bytes(edit.iter()) <= limit.bytes

@@ -1,9 +1,9 @@
 //! Elements that move from one list to another.
 
-use tidemill_store::Kind;
 use tidemill_store::value::list::List;
+use tidemill_store::{Encoding, Kind};
 
-use super::encoding::{Limit, after_removal};
+use super::encoding::{Limit, after_addition_to, when_smaller};
 use super::look::End;
 use super::pop::remove;
 use super::push::push_elements;
@@ -77,11 +77,17 @@ fn rotate(
             End::Front => list.pop_front(),
             End::Back => list.pop_back(),
         };
+        let added = (1, element.len() as u64);
+        let encoding = after_addition_to(Some(entry.encoding()), list, added, limit);
         match to {
             End::Front => list.push_front(element),
             End::Back => list.push_back(element),
         }
-        Ok(Some((after_removal(entry, list, limit), ())))
+        let encoding = match encoding {
+            Encoding::Quicklist => when_smaller(list, limit),
+            fitting => fitting,
+        };
+        Ok(Some((encoding, ())))
     })?;
     cx.event(cx.database, key, Event::new(EventClass::LIST, popped));
     Ok(())

@@ -1,0 +1,32 @@
+//! Encodings of lists beside a real Valkey, where a list is as long as a listpack may be.
+//!
+//! Needs `valkey-server` (`make setup` puts it into build/tools/bin); without it the test says so
+//! and passes.
+
+use crate::harness::Server;
+use crate::harness::beside::Beside;
+
+/// Asks both, and asserts that they answer the same.
+fn ask(both: &mut Beside, words: &[&str]) {
+    let (ours, theirs) = both.ask(words);
+    let about: Vec<&str> = words.iter().map(|word| &word[..word.len().min(20)]).collect();
+    assert_eq!(ours, theirs, "{about:?}");
+}
+
+#[test]
+fn an_element_that_moves_within_its_list_is_judged_as_by_valkey() {
+    let Some(mut both) = Beside::with(Server::new(1, 1_700_000_000_000), 0) else { return };
+    for setting in ["-2", "-1", "1", "7", "14", "128"] {
+        ask(&mut both, &["CONFIG", "SET", "list-max-listpack-size", setting]);
+        for others in [&[][..], &["b", "c", "a longer one", "foo", "-100", "2"]] {
+            for length in (4040..4100).chain(8130..8200) {
+                let long = "x".repeat(length);
+                ask(&mut both, &["DEL", "list"]);
+                ask(&mut both, &[&["RPUSH", "list"], others, &[&long]].concat());
+                ask(&mut both, &["OBJECT", "ENCODING", "list"]);
+                ask(&mut both, &["LMOVE", "list", "list", "RIGHT", "LEFT"]);
+                ask(&mut both, &["OBJECT", "ENCODING", "list"]);
+            }
+        }
+    }
+}

@@ -88,7 +88,7 @@ func equal(call Call, queued []Call, valkey, subject wire.Reply) bool {
 		!subject.IsError() && compare(call, valkey, subject) {
 		return true
 	}
-	return intended(call.Name, valkey, subject)
+	return intended(call, valkey, subject)
 }
 
 func sameReply(_ Call, a, b wire.Reply) bool {

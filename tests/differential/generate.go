@@ -16,6 +16,8 @@ type Call struct {
 	Arguments [][]byte
 	// Tokens are the option tokens in it, as Command.tokens names them.
 	Tokens []string
+	// ListsShrank tells that a call before it may have taken elements out of a list.
+	ListsShrank bool
 }
 
 // Words returns the words of the command's name.

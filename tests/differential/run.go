@@ -198,7 +198,10 @@ func (m *Mismatch) kind() string {
 // compare finds the first difference between two servers' answers.
 func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 	var queued []Call
+	listsShrank := false
 	for index, call := range sequence.Calls {
+		call.ListsShrank = listsShrank
+		listsShrank = listsShrank || takesFromLists(call)
 		left, right := valkey.Replies[index], subject.Replies[index]
 		if !equal(call, queued, left, right) {
 			return &Mismatch{index, call, left.String(), right.String()}

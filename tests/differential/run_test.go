@@ -67,6 +67,61 @@ func TestSortedAsFound_OfCStrings(t *testing.T) {
 	}
 }
 
+// A list may be called otherwise only behind a call that takes elements out of one, inside a
+// transaction too.
+func TestCompare_EncodingsOfListsThatShrank(t *testing.T) {
+	calls := func(lines ...string) (calls []Call) {
+		for _, line := range lines {
+			words := strings.Fields(line)
+			name := strings.ToLower(words[0])
+			if name == "object" {
+				name += "|encoding"
+			}
+			calls = append(calls, Call{Name: name, Arguments: wire.Arguments(words...)})
+		}
+		return calls
+	}
+	text := func(text string) wire.Reply { return wire.Reply{Kind: '$', Text: []byte(text)} }
+	answers := func(count int, last wire.Reply) Answers {
+		return Answers{Replies: append(make([]wire.Reply, count-1), last)}
+	}
+	const push, trim, ask = "RPUSH k a", "LTRIM k 0 3", "OBJECT ENCODING k"
+	for _, c := range []struct {
+		calls        []Call
+		ours, theirs string
+		want         bool
+	}{
+		{calls(push, trim, ask), "listpack", "quicklist", true},
+		{calls(push, trim, ask), "quicklist", "listpack", true},
+		{calls(push, trim, ask), "quicklist", "hashtable", false},
+		{calls(push, ask, trim, ask), "listpack", "quicklist", true},
+		{calls(push, ask), "listpack", "quicklist", false},
+		{calls(push, ask), "quicklist", "listpack", false},
+	} {
+		count := len(c.calls)
+		sequence := Sequence{Calls: c.calls}
+		found := compare(sequence, answers(count, text(c.theirs)), answers(count, text(c.ours)))
+		if (found == nil) != c.want {
+			t.Errorf("%v: ours %s, theirs %s: %v", c.calls, c.ours, c.theirs, found)
+		}
+	}
+	for _, c := range []struct {
+		queued []Call
+		want   bool
+	}{{calls(trim, ask), true}, {calls(push, ask), false}} {
+		sequence := Sequence{Calls: append(c.queued, Call{Name: "exec"})}
+		both := func(last string) Answers {
+			queued := wire.Reply{Kind: '+', Text: []byte("QUEUED")}
+			exec := wire.Reply{Kind: '*', Items: []wire.Reply{{Kind: '+'}, text(last)}}
+			return Answers{Replies: []wire.Reply{queued, queued, exec}}
+		}
+		found := compare(sequence, both("quicklist"), both("listpack"))
+		if (found == nil) != c.want {
+			t.Errorf("queued %v: %v", c.queued, found)
+		}
+	}
+}
+
 // checkLeftOut compares which calls the generator leaves out.
 func checkLeftOut(t *testing.T, calls map[string]bool) {
 	for text, want := range calls {

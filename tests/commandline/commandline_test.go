@@ -62,6 +62,25 @@ func TestHelp_OfTheProgramAndOfEachPartHasSynopsisAndExamples(t *testing.T) {
 }
 
 // The examples of the server are configurations that it accepts.
+// A harness or a script that starts `redis-server` finds the server under that name.
+func TestServer_IsCalledAsThatOfRedisOrValkey(t *testing.T) {
+	binary := needTidemill(t)
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		link := filepath.Join(t.TempDir(), name)
+		if err := os.Symlink(binary, link); err != nil {
+			t.Fatal(err)
+		}
+		version := output(t, link, "--version")
+		if !strings.HasPrefix(version, "Tidemill server v=") {
+			t.Errorf("%s --version prints %s", name, version)
+		}
+		checked := output(t, link, "--port", "7000", "--check-config")
+		if checked != "the configuration is correct\n" {
+			t.Errorf("%s --check-config prints %s", name, checked)
+		}
+	}
+}
+
 func TestHelp_ExamplesOfTheServerAreAccepted(t *testing.T) {
 	binary := needTidemill(t)
 	file := filepath.Join(t.TempDir(), "tidemill.conf")

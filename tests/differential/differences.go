@@ -193,8 +193,8 @@ func middleIsBeyondGrid(call Call) bool {
 	return math.Abs(math.Atan2(z, math.Hypot(x, y)))*180/math.Pi > latitudeMax
 }
 
-// takesFromLists tells whether a call may make a list shorter: a command that takes elements out, or
-// one that runs any.
+// takesFromLists tells whether a call may make a list shorter: a command that takes elements out,
+// or one that runs any.
 func takesFromLists(call Call) bool {
 	switch call.Name {
 	case "lpop", "rpop", "lmpop", "ltrim", "lrem", "lmove", "rpoplpush",

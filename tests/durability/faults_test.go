@@ -165,6 +165,32 @@ func TestLoading_WithoutPermission(t *testing.T) {
 	}
 }
 
+// A second server in a directory that nobody chose, with the save points that nobody chose, saves
+// nothing; one whose directory is chosen is refused.
+func TestSave_SecondServerInTheDefaultDirectory(t *testing.T) {
+	directory := t.TempDir()
+	byDefault := []string{"--save", "3600 1 300 100 60 10000"}
+	for index, wanted := range []string{"3600 1 300 100 60 10000", ""} {
+		server, err := instance.Launch(instance.Subject, directory, byDefault...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Kill()
+		reply := do(t, server.Dial(t), "CONFIG", "GET", "save")
+		if points := string(reply.Items[1].Text); points != wanted {
+			t.Errorf("server %d has save points %q", index, points)
+		}
+	}
+	chosen := append([]string{"--dir", directory}, byDefault...)
+	server, err := instance.Launch(instance.Subject, directory, chosen...)
+	if err == nil {
+		server.Kill()
+	}
+	if err == nil || !strings.Contains(err.Error(), "another server saves to "+directory) {
+		t.Errorf("the start of a server in a directory that was chosen: %v", err)
+	}
+}
+
 // Two servers do not save under one name: the second is refused at its start, or its save is, until
 // the first is gone, however it went.
 func TestSave_TwoServersInOneDirectory(t *testing.T) {

@@ -1,11 +1,14 @@
 package durability
 
 import (
+	"bufio"
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -231,6 +234,76 @@ func TestLoading_OfDamageEndsTheStart(t *testing.T) {
 		if after, err := os.ReadFile(snapshot); err != nil || !bytes.Equal(after, damaged) {
 			t.Errorf("%s: the snapshot was changed: %v", name, err)
 		}
+	}
+}
+
+// Little data is loaded before anybody is answered, of a snapshot and of a log: who starts a server
+// and connects finds all of it.
+func TestLoading_NobodySeesThatOfLittleData(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T, instance.Kind, string){
+		"no": saveKeys, "yes": logKeys,
+	} {
+		directory := t.TempDir()
+		prepare(t, instance.Subject, directory)
+		server, err := instance.LaunchLoading(instance.Subject, directory,
+			"--appendonly", name, "--key-load-delay", "1000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := server.Dial(t)
+		if reply := do(t, conn, "GET", "key:1"); string(reply.Text) != strings.Repeat("x", 500) {
+			t.Errorf("appendonly %s: the first reply is %.60s", name, reply.Text)
+		}
+		fields := fieldsOf(t, conn)
+		if fields["loading"] != "0" || fields["async_loading"] != "0" {
+			t.Errorf("appendonly %s: %v", name, fields)
+		}
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// SIGTERM ends a server that loads little data for long, while a client waits to be accepted.
+func TestLoading_ThatNobodySeesIsEndedBySIGTERM(t *testing.T) {
+	directory := t.TempDir()
+	saveKeys(t, instance.Subject, directory)
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := instance.Command(instance.Subject, port, "--key-load-delay", "100000")
+	log := &strings.Builder{}
+	server.Dir, server.Stderr = directory, log
+	output, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread() // ends with the thread that started it
+	defer runtime.UnlockOSThread()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Process.Kill()
+	lines := bufio.NewScanner(output)
+	for lines.Scan() && !strings.Contains(lines.Text(), "worker(s), placement") {
+		log.WriteString(lines.Text() + "\n")
+	}
+	client, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+	if err != nil {
+		t.Fatal(err, log)
+	}
+	defer client.Close()
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(20*time.Second, func() { server.Process.Kill() })
+	defer timer.Stop()
+	for lines.Scan() {
+		log.WriteString(lines.Text() + "\n")
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("%v: %s", err, log)
 	}
 }
 

@@ -487,3 +487,45 @@ func TestOutputLimit_CountsRepliesBeforeTheyAreSent(t *testing.T) {
 		}
 	})
 }
+
+// A client that CLIENT LIST no longer has leaves its place of maxclients to the next one, although
+// the server still takes back what it subscribed to.
+func TestMaxclients_PlaceOfAClientThatIsGoneIsFree(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--maxclients", "2")
+	watcher := server.Dial(t)
+	subscribe := []string{"SUBSCRIBE"}
+	for channel := range 20_000 {
+		subscribe = append(subscribe, "channel:"+strconv.Itoa(channel))
+	}
+	for round := range 20 {
+		leaving, err := wire.Dial(server.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply := do(t, leaving, subscribe...); reply.Kind != '*' {
+			t.Fatalf("round %d: %s", round, reply)
+		}
+		leaving.Close()
+		deadline := time.Now().Add(20 * time.Second)
+		for strings.Count(string(do(t, watcher, "CLIENT", "LIST").Text), " laddr=") > 1 {
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: the client is still there", round)
+			}
+		}
+		next, err := wire.Dial(server.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := next.Do("PING"); err != nil || string(reply.Text) != "PONG" {
+			t.Fatalf("round %d: the next client was answered %s, %v", round, reply, err)
+		}
+		if err := next.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		for strings.Count(string(do(t, watcher, "CLIENT", "LIST").Text), " laddr=") > 1 {
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: the next client is still there", round)
+			}
+		}
+	}
+}

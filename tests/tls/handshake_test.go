@@ -2,9 +2,14 @@ package tls
 
 import (
 	"crypto"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,6 +102,78 @@ func TestTLS_ClientCertificatesInThreeModes(t *testing.T) {
 				t.Errorf("the log of refused clients:\n%s", server.Log())
 			}
 		})
+	}
+}
+
+// A self-signed certificate in tls-ca-cert-file connects as a client, as with OpenSSL: of who makes
+// one certificate for all. One made for other uses, or that is not in the file, does not.
+func TestTLS_SelfSignedAuthorityIsAClient(t *testing.T) {
+	trusted := newAuthority(t, "authority")
+	own := trusted.issue(t, "server", tomorrow(), newECDSA(t))
+	text, err := os.ReadFile(trusted.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clientAuth := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	serverAuth := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	cases := []struct {
+		name       string
+		uses       x509.KeyUsage
+		extended   []x509.ExtKeyUsage
+		isInFile   bool
+		isAdmitted bool
+	}{
+		{"of all uses", 0, nil, true, true},
+		{"of clients", x509.KeyUsageDigitalSignature, clientAuth, true, true},
+		{"of signers", x509.KeyUsageCertSign, nil, true, false},
+		{"of servers", 0, serverAuth, true, false},
+		{"of somebody else", 0, nil, false, false},
+	}
+	clients := make([]tls.Certificate, len(cases))
+	for index, c := range cases {
+		key := newECDSA(t)
+		template := &x509.Certificate{
+			SerialNumber: nextSerial(), Subject: pkix.Name{CommonName: c.name},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: tomorrow(),
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: c.uses, ExtKeyUsage: c.extended,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients[index] = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+		if c.isInFile {
+			block := &pem.Block{Type: "CERTIFICATE", Bytes: der}
+			text = append(text, pem.EncodeToMemory(block)...)
+		}
+	}
+	if err := os.WriteFile(trusted.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := startAs(t, trusted, own, "--tls-auth-clients", "yes")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for index, c := range cases {
+			config := server.config()
+			config.MinVersion, config.MaxVersion = version, version
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (
+				*tls.Certificate, error,
+			) {
+				return &clients[index], nil
+			}
+			if _, err := server.dial(config); c.isAdmitted != (err == nil) {
+				t.Errorf("%s, %s: %v", tls.VersionName(version), c.name, err)
+			}
+		}
+	}
+	// The key is proved: the certificate alone is known to everybody.
+	stolen := server.config()
+	stolen.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &tls.Certificate{
+			Certificate: clients[0].Certificate, PrivateKey: newECDSA(t),
+		}, nil
+	}
+	if _, err := server.dial(stolen); err == nil {
+		t.Error("a certificate without its key is taken")
 	}
 }
 

@@ -109,6 +109,10 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     if only_check {
         return print("the configuration is correct\n");
     }
+    let default = Configuration::default();
+    let saves_by_default = ["save", "dir", "dbfilename"]
+        .iter()
+        .all(|name| configuration.value(name) == default.value(name));
     let configuration = match std::env::current_dir() {
         Ok(directory) => configuration.in_directory(&directory.to_string_lossy()),
         // It is gone; the server does not need it.
@@ -122,7 +126,7 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
         return ExitCode::from(1);
     }
     let supervisor = Supervisor::detect(&config.supervised);
-    serve(&Start { configuration, commands, config, supervisor, file, commit })
+    serve(&Start { configuration, commands, config, supervisor, file, commit, saves_by_default })
 }
 
 /// Answers options that ask for a text instead of a server.

@@ -53,6 +53,12 @@ pub(crate) fn begin_loading<F: Flavour>(
     Ok(FirstLoad::Nothing)
 }
 
+/// True if so little data is loaded that clients need not know of it.
+fn is_little(options: &ServerConfig, shared: &Shared) -> bool {
+    let bytes_max = options.unseen_load_bytes_max;
+    shared.loading.figures().is_some_and(|figures| figures.total_bytes <= bytes_max)
+}
+
 impl FirstLoad {
     /// Loads; on a thread of its own. The error is text for the operator, none if the server stops.
     fn run<F: Flavour>(
@@ -78,21 +84,32 @@ impl FirstLoad {
 
     /// Loads beside the workers, by threads of their priority: they have nothing else to do yet.
     /// The server is ready then, or stops. Returns the thread, which ends soon when it stops.
+    ///
+    /// Clients of much data are accepted at once, and are told that it loads. Those of little wait
+    /// in the kernel's queue until it is loaded: who starts a server and connects finds its data.
     pub(crate) fn start<F: Flavour>(
         self,
+        options: &ServerConfig,
         (shared, domain): (&Arc<Shared>, &Arc<Domain<F>>),
-        ready: Readiness,
-        stop: &Arc<AtomicBool>,
-        failure: &Arc<OnceLock<String>>,
+        (begin_accepting, ready): (impl FnOnce() + Send + 'static, Readiness),
+        (stop, failure): (&Arc<AtomicBool>, &Arc<OnceLock<String>>),
     ) -> Result<Option<JoinHandle<()>>, String> {
         if let FirstLoad::Nothing = self {
+            begin_accepting();
             ready.tell();
             return Ok(None);
+        }
+        let mut begin_accepting = Some(begin_accepting);
+        if !is_little(options, shared) {
+            begin_accepting.take().into_iter().for_each(|begin| begin());
         }
         let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
         let (stop, failure) = (Arc::clone(stop), Arc::clone(failure));
         let body = move || match self.run(&shared, &domain) {
-            Ok(()) => ready.tell(),
+            Ok(()) => {
+                begin_accepting.into_iter().for_each(|begin| begin());
+                ready.tell();
+            }
             Err(None) => {}
             Err(Some(text)) => {
                 let is_first = failure.set(text).is_ok();

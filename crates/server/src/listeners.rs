@@ -10,6 +10,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
@@ -24,6 +25,8 @@ use crate::options::{bind_addresses, bind_host};
 pub(crate) struct Listeners {
     unix: Option<Arc<Listener>>,
     places: Mutex<Vec<BoundAddress>>,
+    /// False until clients are accepted: before that they wait in the kernel's queue.
+    is_accepting: AtomicBool,
 }
 
 /// A TCP address, and the listener there.
@@ -89,7 +92,19 @@ impl Listeners {
         self.places().iter().map(|place| (place.address, place.listener.is_tls)).collect()
     }
 
-    /// The listeners that workers accept from now.
+    /// Lets workers accept clients from now on. They see it when they take the configuration again.
+    pub(crate) fn begin_accepting(&self) {
+        // Relaxed: the version of the configuration, which is raised behind it, orders it.
+        self.is_accepting.store(true, Ordering::Relaxed);
+    }
+
+    /// The listeners that workers accept from; none before clients are accepted.
+    pub(crate) fn accepting(&self) -> Vec<Arc<Listener>> {
+        // Relaxed: see `begin_accepting`.
+        if self.is_accepting.load(Ordering::Relaxed) { self.all() } else { Vec::new() }
+    }
+
+    /// The listeners, of which all are bound.
     pub(crate) fn all(&self) -> Vec<Arc<Listener>> {
         let unix = self.unix.iter().map(Arc::clone);
         unix.chain(self.places().iter().map(|place| Arc::clone(&place.listener))).collect()

@@ -70,6 +70,8 @@ pub(crate) struct Start {
     pub(crate) file: Option<PathBuf>,
     /// The commit that the binary is built from.
     pub(crate) commit: &'static str,
+    /// True if no directive says when and where data is saved.
+    pub(crate) saves_by_default: bool,
 }
 
 /// Parts of a server that exist before it goes into the background: nothing is built or loaded yet.
@@ -159,8 +161,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     reception.install(options.clone(), tls);
     let (stop, failure) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
     let durability = Arc::new(Durability::new(options, &wakers));
-    let is_saved = !start.configuration.settings().save_points.is_empty();
-    let snapshot_file = SnapshotFile::open(options, Arc::new(FileSystem), &durability, is_saved)?;
+    let (snapshot_file, configuration) = open_snapshot_file(start, &durability)?;
+    let is_saved = !configuration.settings().save_points.is_empty();
     let reclaimer = start_freeing(options, placement)?;
     let process = Process {
         run_id: identity()?,
@@ -180,7 +182,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         placement: placement.clone(),
         oom_score: OomScoreSetter::started(options),
     };
-    let shared = shared_state(start, clients_max, &wakers, process)?;
+    let shared = shared_state((start, configuration), clients_max, &wakers, process)?;
     log::info!("Server initialized");
     let first_load = begin_loading(options, (&snapshot_file, &durability), (&shared, &domain))?;
     start_saving(start, placement, (&snapshot_file, &durability), (&shared, &domain))?;
@@ -207,15 +209,52 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         run_log_threads(options, placement, &durability)?;
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
-        loader = first_load.start((&shared, &domain), ready, &stop, &failure)?;
+        let opening = (accepting_begins(&listeners, &shared, &wakers), ready);
+        let ends = (&stop, &failure);
+        loader = first_load.start(options, (&shared, &domain), opening, ends)?;
     }
     wait_for_end(&signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
-    // Before any connection ends: a client that sees its own end finds nobody listening.
-    listeners.all().iter().for_each(|listener| listener.stop());
-    let result = stop_workers(&stop, &wakers, threads);
+    let result = stop_workers((&stop, &listeners), &wakers, threads);
     end(options, loader, &durability);
     result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())))
+}
+
+/// The file of the snapshot, locked if it is going to be written, and the configuration that is in
+/// force with it. A second server in a directory that nobody chose saves nothing.
+fn open_snapshot_file(
+    start: &Start,
+    durability: &Arc<Durability>,
+) -> Result<(Arc<SnapshotFile>, Configuration), String> {
+    let file = SnapshotFile::open(&start.config, Arc::new(FileSystem), durability)?;
+    let configuration = &start.configuration;
+    if configuration.settings().save_points.is_empty() {
+        return Ok((file, configuration.clone()));
+    }
+    match file.lock() {
+        Ok(()) => Ok((file, configuration.clone())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.saves_by_default => {
+            log::warn!("{error}. Neither is configured: this server saves nothing");
+            let configuration = configuration.with_changes(&[(b"save", b"")], false);
+            Ok((file, configuration.map_err(|error| error.to_string())?))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Function that lets the workers accept clients, who wait in the kernel's queue until then.
+fn accepting_begins(
+    listeners: &Arc<Listeners>,
+    shared: &Arc<Shared>,
+    wakers: &[Waker],
+) -> impl FnOnce() + Send + use<> {
+    let (listeners, shared) = (Arc::clone(listeners), Arc::clone(shared));
+    let wakers = wakers.to_vec();
+    move || {
+        listeners.begin_accepting();
+        shared.look_again_at_settings();
+        wakers.iter().for_each(Notify::notify);
+    }
 }
 
 /// Starts the threads that free what no worker waits for, and return it to the system.
@@ -288,12 +327,14 @@ fn start_workers<F: Flavour>(
     Ok((threads, are_ready))
 }
 
-/// Stops the workers; returns their first error.
+/// Stops listening and the workers; returns their first error.
 fn stop_workers(
-    stop: &AtomicBool,
+    (stop, listeners): (&AtomicBool, &Listeners),
     wakers: &[Waker],
     threads: Vec<WorkerThread>,
 ) -> Result<(), String> {
+    // Before any connection ends: a client that sees its own end finds nobody listening.
+    listeners.all().iter().for_each(|listener| listener.stop());
     // Release: pairs with the Acquire in the workers' loops.
     stop.store(true, Ordering::Release);
     wakers.iter().for_each(Notify::notify);
@@ -339,14 +380,13 @@ fn remove_unix_socket(config: &ServerConfig) {
 
 /// State that the workers and the background threads share.
 fn shared_state(
-    start: &Start,
+    (start, configuration): (&Start, Configuration),
     clients_max: usize,
     wakers: &[Waker],
     process: Process,
 ) -> Result<Arc<Shared>, String> {
     let options = &start.config;
-    let configuration = start
-        .configuration
+    let configuration = configuration
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())], false)
         .map_err(|error| error.to_string())?;
     let shared = Shared::new(SharedSpec {

@@ -109,7 +109,7 @@ impl<F: Flavour> EventLoop<F> {
         let poll = EventPoll::new(spec.waker.descriptor())?;
         // The configuration first: a change in between is taken again.
         let config = AppliedConfig::new(&spec.shared);
-        let arrivals = Arrivals::new(spec.listeners.all(), &poll)?;
+        let arrivals = Arrivals::new(spec.listeners.accepting(), &poll)?;
         config.limit_output(&mut worker);
         let mut coalescing = Coalescing::default();
         let now_us = spec.shared.clock.monotonic_us();
@@ -263,7 +263,7 @@ impl<F: Flavour> EventLoop<F> {
         if self.spec.index == 0 {
             self.spec.durability.configure(&self.config);
         }
-        self.arrivals.replace_listeners(&self.poll, self.spec.listeners.all());
+        self.arrivals.replace_listeners(&self.poll, self.spec.listeners.accepting());
         let now_us = self.spec.shared.clock.monotonic_us();
         self.coalescing.configure(self.config.wakeup_coalescing_us, now_us);
     }

@@ -102,22 +102,18 @@ fn unknown_part(word: &str) -> String {
     format!("tidemill: unknown part '{shown}'{}", hint.unwrap_or_default())
 }
 
-/// True if the program was called by the name that Valkey's or Redis's tool has.
-fn is_called(name: &OsStr, tool: &str) -> bool {
-    let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
-    ["valkey-", "redis-"].iter().any(|server| name.strip_prefix(server) == Some(tool))
+/// Name of the part that is a program of Valkey's or Redis's, if this one was called by the name of
+/// that program.
+fn part_by_name(name: &OsStr) -> Option<OsString> {
+    let name = Path::new(name).file_name()?.to_str()?;
+    let program = ["valkey-", "redis-"].iter().find_map(|project| name.strip_prefix(project))?;
+    ["server", "check-aof", "check-rdb"].contains(&program).then(|| program.into())
 }
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
-    if is_called(&name, "check-aof") {
-        return tidemill_server::check_aof::run(args.collect());
-    }
-    if is_called(&name, "check-rdb") {
-        return tidemill_server::check_rdb::run(&args.collect::<Vec<_>>());
-    }
-    let mut part = args.next();
+    let mut part = part_by_name(&name).or_else(|| args.next());
     let mut rest: Vec<OsString> = args.collect();
     if part.as_deref().is_some_and(|part| part == "help") && !rest.is_empty() {
         part = Some(rest.swap_remove(0));

@@ -98,6 +98,8 @@ pub struct ServerConfig {
     pub append_only: AppendOnlyConfig,
     /// Name of the snapshot in the working directory.
     pub snapshot_file: String,
+    /// Bytes of files up to which data is loaded at a start before clients are accepted.
+    pub unseen_load_bytes_max: u64,
     /// Port of the metrics; 0 for none.
     pub metrics_port: u16,
     /// Addresses of the metrics.
@@ -301,6 +303,7 @@ impl Configuration {
                 syncs_base_in_steps: self.flag("aof-rewrite-incremental-fsync"),
             },
             snapshot_file: self.text("dbfilename").to_owned(),
+            unseen_load_bytes_max: self.number("loading-process-events-interval-bytes"),
             metrics_port: self.number("metrics-port"),
             metrics_bind: self.words("metrics-bind"),
         }

@@ -570,6 +570,12 @@ impl Shared {
     pub(crate) fn count_reply_blocks(&self, counts_blocks: bool) {
         // Relaxed: as in `counts_reply_blocks`.
         self.counts_reply_blocks.store(counts_blocks, Ordering::Relaxed);
+        self.look_again_at_settings();
+    }
+
+    /// Lets workers take the settings again at their next boundary: something beside the directives
+    /// has changed. What was stored before is seen by then. Wakes nobody.
+    pub fn look_again_at_settings(&self) {
         self.config.look_again();
     }
 

@@ -74,7 +74,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SnapshotFile {
-    /// The file that the configuration names, locked if it is going to be written.
+    /// The file that the configuration names.
     ///
     /// # Errors
     ///
@@ -83,14 +83,13 @@ impl SnapshotFile {
         config: &ServerConfig,
         disk: Arc<dyn Disk>,
         log: &Arc<Durability>,
-        is_written: bool,
     ) -> Result<Arc<SnapshotFile>, String> {
         let name = &config.snapshot_file;
         if name.is_empty() || name.contains('/') || name == "." || name == ".." {
             return Err("dbfilename can't be a path, just a filename".into());
         }
         let directory = std::env::current_dir();
-        let file = SnapshotFile {
+        Ok(Arc::new(SnapshotFile {
             disk,
             path: PathBuf::from(name),
             directory: directory.map_or_else(|_| ".".into(), |path| path.display().to_string()),
@@ -99,11 +98,7 @@ impl SnapshotFile {
             log: Arc::clone(log),
             emptying: Mutex::default(),
             empty_writer: OnceLock::new(),
-        };
-        if is_written {
-            file.lock()?;
-        }
-        Ok(Arc::new(file))
+        }))
     }
 
     /// Sets the channel to which jobs of the background are sent.
@@ -118,31 +113,32 @@ impl SnapshotFile {
     }
 
     /// Locks the name, unless it is. The lock lasts until the process ends, or its file is removed.
-    fn lock(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator; of the kind `WouldBlock` when another server saves under the name.
+    pub(crate) fn lock(&self) -> io::Result<()> {
         let mut lock = locked(&self.lock);
         let name = self.path.display();
         let path = PathBuf::from(format!(".{name}.lock"));
         if lock.as_ref().is_some_and(|lock| lock.is_at(&path)) {
             return Ok(());
         }
-        match self.disk.lock(&path) {
-            Ok(taken) => *lock = Some(taken),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(format!(
-                    "another server saves to {}/{name}. Give this one another `dir` or \
-                     `dbfilename`, or `save \"\"` to have it save nothing",
-                    self.directory
-                ));
-            }
-            Err(error) => {
-                return Err(format!(
-                    "{}/{name} cannot be locked: {}. Give the server's user a `dir` that it may \
-                     write, or `save \"\"` to have it save nothing",
-                    self.directory,
+        *lock = Some(self.disk.lock(&path).map_err(|error| {
+            let directory = &self.directory;
+            let text = match error.kind() {
+                io::ErrorKind::WouldBlock => format!(
+                    "another server saves to {directory}/{name}. Give this one another `dir` or \
+                     `dbfilename`, or `save \"\"` to have it save nothing"
+                ),
+                _ => format!(
+                    "{directory}/{name} cannot be locked: {}. Give the server's user a `dir` that \
+                     it may write, or `save \"\"` to have it save nothing",
                     reason(&error)
-                ));
-            }
-        }
+                ),
+            };
+            io::Error::new(error.kind(), text)
+        })?);
         Ok(())
     }
 
@@ -185,7 +181,7 @@ impl SnapshotFile {
         heap: &Heap,
     ) -> Result<(), SnapshotError> {
         let rules = self.rules(shared, Purpose::Save);
-        let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
+        let locked = self.lock().map_err(SnapshotError::Io);
         let saved = match locked {
             Ok(()) => save(&*self.disk, &self.path, cut, shared, access, heap, &rules),
             Err(error) => {
@@ -205,7 +201,7 @@ impl SnapshotFile {
     /// Writes an empty file and ends it, durable or failed. The caller has locked `emptying`.
     fn write_empty(&self, shared: &Shared, empty: &EmptyFile) {
         let rules = self.rules(shared, Purpose::Save);
-        let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
+        let locked = self.lock().map_err(SnapshotError::Io);
         let libraries = empty.libraries();
         let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, &libraries, &rules));
         match saved {

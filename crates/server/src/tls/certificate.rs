@@ -26,19 +26,40 @@ impl CertificateFacts {
     ///
     /// When it is none.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<CertificateFacts, String> {
-        let parsed = parse(certificate)?;
+        parse(certificate).map(|parsed| CertificateFacts::of_parsed(&parsed))
+    }
+
+    fn of_parsed(parsed: &X509Certificate<'_>) -> CertificateFacts {
         let digits = parsed.raw_serial().iter().map(|byte| format!("{byte:02X}"));
-        Ok(CertificateFacts {
+        CertificateFacts {
             serial: digits.collect(),
             not_before_s: parsed.validity().not_before.timestamp(),
             not_after_s: parsed.validity().not_after.timestamp(),
-        })
+        }
     }
 
     /// True if it is valid at a Unix time in seconds.
     pub(super) fn is_valid_at(&self, now_s: i64) -> bool {
         (self.not_before_s..=self.not_after_s).contains(&now_s)
     }
+}
+
+/// True if a certificate that is trusted as an authority may be that of a client itself, at a Unix
+/// time in seconds: it is its own issuer, valid, and of the uses that OpenSSL demands of clients
+/// where it names any.
+pub(super) fn may_connect_itself(certificate: &CertificateDer<'_>, now_s: i64) -> bool {
+    let Ok(parsed) = parse(certificate) else { return false };
+    let is_valid = CertificateFacts::of_parsed(&parsed).is_valid_at(now_s);
+    let is_own_issuer = parsed.subject().as_raw() == parsed.issuer().as_raw();
+    // An extension that cannot be read is no permission.
+    let (Ok(extended), Ok(uses)) = (parsed.extended_key_usage(), parsed.key_usage()) else {
+        return false;
+    };
+    let is_for_clients = extended.is_none_or(|extension| extension.value.client_auth);
+    let signs = uses.is_none_or(|extension| {
+        extension.value.digital_signature() || extension.value.key_agreement()
+    });
+    is_valid && is_own_issuer && is_for_clients && signs
 }
 
 fn parse<'c>(certificate: &'c CertificateDer<'_>) -> Result<X509Certificate<'c>, String> {

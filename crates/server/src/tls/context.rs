@@ -11,6 +11,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tidemill_engine::config::{ClientCertificates, TlsConfig};
 
 use super::certificate::CertificateFacts;
+use super::client_verifier::ClientVerifier;
 use super::files::{Fingerprint, TlsFiles};
 use super::sessions::SessionCache;
 use super::suites;
@@ -119,6 +120,7 @@ fn server_config(
         ClientCertificates::Optional => verifier.allow_unauthenticated(),
         _ => verifier,
     };
-    let verifier = verifier.build().map_err(|error| error.to_string())?;
-    Ok(builder.with_client_cert_verifier(verifier))
+    let paths = verifier.build().map_err(|error| error.to_string())?;
+    let verifier = ClientVerifier::new(paths, authorities);
+    Ok(builder.with_client_cert_verifier(Arc::new(verifier)))
 }

@@ -10,6 +10,7 @@
 //! No worker state, no commands: only [`crate::transport`] knows streams.
 
 mod certificate;
+mod client_verifier;
 pub(crate) mod context;
 mod files;
 mod handshake;

@@ -155,10 +155,11 @@ impl<F: Flavour> EventLoop<F> {
         execution.stats(&spec.shared).rejected_connections.add(1);
         let mut refusal = ReplyBuffer::new(Protocol::Resp2);
         refusal.raw(text.as_bytes());
+        // First, as in `close`.
+        spec.handover.ended(spec.index);
         // Closed even if the client does not take it.
         transport.send(&mut refusal, tls_buffers);
         transport.send_last();
-        spec.handover.ended(spec.index);
     }
 
     /// Makes the session of a new client act in the name of the user that its certificate names, if
@@ -179,8 +180,8 @@ impl<F: Flavour> EventLoop<F> {
         let shared = &spec.shared;
         let index = connections.next_index();
         if poll.add_connection(&connection.transport, index, connection.interest).is_err() {
-            shared.clients.unregister(connection.session.id());
             spec.handover.ended(spec.index);
+            shared.clients.unregister(connection.session.id());
             return None;
         }
         connections.insert(connection);

@@ -87,6 +87,9 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn close(&mut self, index: usize) {
         let EventLoop { spec, execution, connections, scheduler, .. } = self;
         let mut connection = connections.remove(index);
+        // First: a client that sees that this one is gone, by CLIENT LIST or by the end of its own
+        // connection, finds its place free.
+        spec.handover.ended(spec.index);
         connection.transport.send_last();
         // Its buffers may be empty by now.
         execution.worker_mut().forget_client_bytes(connection.counted_bytes);
@@ -95,7 +98,6 @@ impl<F: Flavour> EventLoop<F> {
         scheduler.forget(index, id);
         shared.clients.unregister(id);
         execute::end_session(shared, execution.worker_mut(), connection.session);
-        spec.handover.ended(spec.index);
         execution.stats(shared).connections.set(connections.len() as u64);
     }
 }

@@ -67,10 +67,10 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "2097152",
         1024,
         I32,
-        "Bytes of a log after which clients are looked at while it is loaded.",
+        "Bytes of files up to which data is loaded at a start before clients are accepted; with \
+         more, they are answered while it is loaded.",
     )
-    .hidden()
-    .without_effect("clients are answered at any time while data is loaded"),
+    .hidden(),
     flag(
         "stop-writes-on-bgsave-error",
         true,

@@ -18,6 +18,7 @@ fn listeners(count: u8) -> (Arc<Listeners>, ServerConfig) {
         };
         // Another process may take the port meanwhile; then another one is tried.
         if let Ok(listeners) = Listeners::open(&at(count)) {
+            listeners.begin_accepting();
             return (Arc::new(listeners), at(1));
         }
     }

@@ -499,9 +499,10 @@ impl Interpreter {
         let mut error = ScriptError { message: Vec::new(), place, is_counted: false, is_killed };
         self.vm.reset();
         if let Value::Table(table) = value {
-            error.message = match self.vm.heap.name(table, b"err") {
-                Value::Str(text) => c_string(self.vm.heap.bytes(text)).to_vec(),
-                _ => b"ERR unknown error".to_vec(),
+            let text = self.vm.text_of(self.vm.heap.name(table, b"err"));
+            error.message = match text {
+                Some(text) => c_string(&text).to_vec(),
+                None => b"ERR unknown error".to_vec(),
             };
             error.is_counted = self.is_counted(value);
             return error;

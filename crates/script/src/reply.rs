@@ -32,8 +32,8 @@ pub enum Reply {
     BigNumber(Vec<u8>),
     /// Verbatim string of RESP3.
     Verbatim {
-        /// Three characters.
-        format: Vec<u8>,
+        /// Name of what the text is, `txt` for any.
+        format: [u8; 3],
         /// The text.
         text: Vec<u8>,
     },

@@ -89,3 +89,14 @@ fn calls_flags_and_the_cache_are_answered_as_by_valkey() {
     }
     assert!(count > 100, "{count}");
 }
+
+#[test]
+fn verbatim_strings_of_resp3_have_formats_of_three_letters() {
+    let Some(mut both) = start() else { return };
+    // The answers tell of different servers.
+    both.ask(&["HELLO", "3"]);
+    for format in ["", "t", "txt", "markdown", "t\\0x"] {
+        let script = format!("return {{verbatim_string={{format='{format}',string='text'}}}}");
+        both.check_words(&["EVAL", &script, "0"]);
+    }
+}

@@ -181,11 +181,11 @@ fn error_reply(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         let text = b"ERR wrong number or type of arguments";
         return error_value(vm, text, false).map(Ret::One);
     }
-    // A text with a minus sign brings its own code.
-    let text = match text.strip_prefix(b"-") {
-        Some(rest) => rest.to_vec(),
-        None if text.contains(&b' ') => text,
-        None => [b"ERR ".as_slice(), &text].concat(),
+    // A text of several words brings its own code.
+    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let text = match text.contains(&b' ') {
+        true => text.to_vec(),
+        false => [b"ERR ", text].concat(),
     };
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let first = text.iter().position(|byte| !is_end(byte)).unwrap_or(text.len());
@@ -399,7 +399,7 @@ pub(crate) fn value_of_reply(vm: &mut Vm, reply: &Reply, depth: usize) -> Result
         }
         Reply::Verbatim { format, text } => {
             let inner = vm.table(0, 2)?;
-            for (name, text) in [(b"string".as_slice(), text), (b"format", format)] {
+            for (name, text) in [(b"string".as_slice(), &text[..]), (b"format", &format[..])] {
                 let (name, text) = (vm.string(name)?, vm.string(text)?);
                 vm.raw_set(inner, name, text)?;
             }
@@ -441,6 +441,12 @@ pub(crate) fn value_of_reply(vm: &mut Vm, reply: &Reply, depth: usize) -> Result
 fn on_one_line(text: Vec<u8>) -> Vec<u8> {
     let plain = |byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte };
     text.into_iter().map(plain).collect()
+}
+
+/// The first three letters of a C string, with blanks behind a shorter one.
+fn three_letters(text: &[u8]) -> [u8; 3] {
+    let mut letters = text.iter().copied().take_while(|&letter| letter != 0);
+    std::array::from_fn(|_| letters.next().unwrap_or(b' '))
 }
 
 /// A script's result as a reply.
@@ -545,7 +551,7 @@ impl ReplyMaker {
             && let Value::Str(text) = vm.heap.name(verbatim, b"string")
             && let Value::Str(format) = vm.heap.name(verbatim, b"format")
         {
-            let format = self.text(vm, format)?;
+            let format = three_letters(vm.heap.bytes(format));
             return Ok(Reply::Verbatim { format, text: self.text(vm, text)? });
         }
         let mut items = Vec::new();

@@ -24,6 +24,24 @@ return redis.error_reply('x')
 ----
 return redis.error_reply('-MY x')
 ----
+return redis.error_reply('-MY')
+----
+return redis.error_reply('--MY x')
+----
+return redis.error_reply('-A\nB')
+----
+return redis.error_reply('-')
+----
+error(redis.error_reply('-MY'))
+----
+error({err=5})
+----
+error({err=1.5})
+----
+error({err={}})
+----
+error({err=true})
+----
 return redis.error_reply('MY x y')
 ----
 return redis.status_reply('x')

@@ -68,7 +68,8 @@ impl<'b> Reader<'b> {
             },
             b'=' => {
                 let text = self.take(count()?)?;
-                Reply::Verbatim { format: text.get(..3)?.to_vec(), text: text.get(4..)?.to_vec() }
+                let (format, text) = text.split_first_chunk()?;
+                Reply::Verbatim { format: *format, text: text.get(1..)?.to_vec() }
             }
             b'*' | b'>' => match count() {
                 Some(count) => Reply::Array(self.replies(count)?),
@@ -106,10 +107,7 @@ pub(super) fn write(to: &mut ReplyBuffer, reply: &Reply) {
             Protocol::Resp2 => to.bulk(digits),
             Protocol::Resp3 => line(to, b"(", digits),
         },
-        Reply::Verbatim { format, text } => match <[u8; 3]>::try_from(&format[..]) {
-            Ok(format) => to.verbatim(format, text),
-            Err(_) => to.bulk(text),
-        },
+        Reply::Verbatim { format, text } => to.verbatim(*format, text),
         Reply::Array(items) => {
             to.array(items.len());
             items.iter().for_each(|item| write(to, item));

@@ -17,6 +17,9 @@ const SAFE_BYTES_MAX: u64 = 8192;
 /// More than any element costs a listpack or a leaf beyond its own bytes.
 const ELEMENT_OVERHEAD_BYTES: u64 = 16;
 
+/// Bytes of overhead that a quicklist estimates of an element that it adds to a node.
+const NODE_ESTIMATE_BYTES: u64 = 8;
+
 /// Limit of `list-max-listpack-size`.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
@@ -174,12 +177,27 @@ pub(crate) fn node_limit(encoding: Encoding, listpack_size_max: i64) -> NodeLimi
     }
 }
 
-/// The encoding of a new list of elements.
+/// The encoding of a new list that Valkey makes as a quicklist: a listpack if all elements fit into
+/// the first node, where the overhead of each is estimated, and that is within the limit.
 pub(crate) fn new_encoding<'e>(
     elements: impl Iterator<Item = &'e [u8]>,
     listpack_size_max: i64,
 ) -> Encoding {
-    let added =
-        elements.fold((0, 0), |(count, bytes), next| (count + 1, bytes + next.len() as u64));
-    after_addition(None, None, added, Limit::of_setting(listpack_size_max))
+    let limit = Limit::of_setting(listpack_size_max);
+    let mut bytes = LISTPACK_HEADER_BYTES;
+    for (index, element) in elements.enumerate() {
+        let length = element.len() as u64;
+        // The first element has a node, but a large one is a node of its own kind.
+        let estimate = if index == 0 { length } else { bytes + length + NODE_ESTIMATE_BYTES };
+        if estimate > limit.bytes || index as u64 >= limit.count {
+            return Encoding::Quicklist;
+        }
+        bytes += element_bytes(element);
+    }
+    let is_limited_by_count = limit.count < u64::MAX;
+    if is_limited_by_count || bytes <= limit.bytes {
+        Encoding::Listpack
+    } else {
+        Encoding::Quicklist
+    }
 }

@@ -1,11 +1,15 @@
 package tls
 
 import (
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	client "go.tidemill.dev/client"
@@ -85,5 +89,50 @@ func TestTLS_LoadGeneratorConnects(t *testing.T) {
 	}
 	if processed := server.info(t, "total_commands_processed"); processed < 4000 {
 		t.Errorf("%d commands were processed", processed)
+	}
+}
+
+// A server's own certificate in --cacert is trusted, as by OpenSSL, for its names and its time.
+func TestTLS_LoadGeneratorTrustsASelfSignedServer(t *testing.T) {
+	if !instance.SubjectIsTidemill() {
+		t.Skip("the load generator is part of the binary")
+	}
+	key := newECDSA(t)
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: nextSerial(), Subject: pkix.Name{CommonName: "server"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: tomorrow(),
+		IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"localhost"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &identity{
+		certificateFile: filepath.Join(t.TempDir(), "certificate.pem"),
+		keyFile:         filepath.Join(t.TempDir(), "key.pem"),
+	}
+	writePEM(t, own.certificateFile, "CERTIFICATE", der)
+	writePEM(t, own.keyFile, "PRIVATE KEY", encoded)
+	server := startAs(t, &authority{file: own.certificateFile}, own)
+	other := newAuthority(t, "other")
+	for _, c := range []struct {
+		authority, name string
+		isTrusted       bool
+	}{
+		{own.certificateFile, "localhost", true},
+		{own.certificateFile, "elsewhere", false},
+		{other.file, "localhost", false},
+	} {
+		command := exec.Command(instance.Binary(instance.Subject), "bench", "-p",
+			strconv.Itoa(server.port), "--tls", "--cacert", c.authority, "--sni", c.name,
+			"-n", "100", "-c", "1")
+		output, err := command.CombinedOutput()
+		if (err == nil) != c.isTrusted {
+			t.Errorf("%+v: %v:\n%s", c, err, output)
+		}
 	}
 }

@@ -10,11 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::limits::TLS_READ_BYTES;
@@ -63,12 +66,8 @@ impl Tls {
         let builder = builder
             .with_protocol_versions(&versions(&options.versions)?)
             .map_err(|error| error.to_string())?;
-        let builder = if options.skip_verify {
-            let verifier = Arc::new(AcceptAny(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier)
-        } else {
-            builder.with_root_certificates(authorities(options)?)
-        };
+        let verifier = Arc::new(ServerVerifier::new(options, provider)?);
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let config = match (&options.certificate, &options.key) {
             (Some(certificate), Some(key_path)) => {
                 let chain = certificates("--cert", certificate)?;
@@ -127,7 +126,16 @@ fn certificates(
     if found.is_empty() { Err(wrong(&"no certificate")) } else { Ok(found) }
 }
 
-fn authorities(options: &TlsOptions) -> Result<RootCertStore, String> {
+/// Certificates of `--cacert`; none without it.
+fn authorities(options: &TlsOptions) -> Result<Vec<CertificateDer<'static>>, String> {
+    options.authorities.as_ref().map_or(Ok(Vec::new()), |path| certificates("--cacert", path))
+}
+
+/// Roots of paths: the authorities that were given, otherwise those of the system.
+fn roots(
+    options: &TlsOptions,
+    authorities: &[CertificateDer<'static>],
+) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     let Some(path) = &options.authorities else {
         // Certificates of the system that cannot be parsed are left out, as browsers do.
@@ -139,26 +147,57 @@ fn authorities(options: &TlsOptions) -> Result<RootCertStore, String> {
         }
         return Ok(store);
     };
-    for certificate in certificates("--cacert", path)? {
-        store.add(certificate).map_err(|error| format!("--cacert: {}: {error}", path.display()))?;
+    for authority in authorities {
+        let added = store.add(authority.clone());
+        added.map_err(|error| format!("--cacert: {}: {error}", path.display()))?;
     }
     Ok(store)
 }
 
-/// `--tls-skip-verify`: any certificate; signatures of the handshake are still checked.
+/// Verifier of the server's certificate. Signatures of the handshake are checked in any case.
 #[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
+struct ServerVerifier {
+    /// Judge of paths; none with `--tls-skip-verify`.
+    paths: Option<Arc<WebPkiServerVerifier>>,
+    /// Certificates of `--cacert`. One of them is taken of the server itself, as OpenSSL does;
+    /// webpki finds no path for it where it is that of an authority.
+    authorities: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for AcceptAny {
+impl ServerVerifier {
+    fn new(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        if options.skip_verify {
+            return Ok(Self { paths: None, authorities: Vec::new(), provider });
+        }
+        let authorities = authorities(options)?;
+        let roots = Arc::new(roots(options, &authorities)?);
+        let paths = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+        let paths = paths.build().map_err(|error| format!("--tls: {error}"))?;
+        Ok(Self { paths: Some(paths), authorities, provider })
+    }
+}
+
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let Some(paths) = &self.paths else { return Ok(ServerCertVerified::assertion()) };
+        match paths.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
+            // Not one that has expired or of an unknown issuer: these have errors of their own.
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.authorities.iter().any(|authority| authority == certificate) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
     }
 
     fn verify_tls12_signature(
@@ -167,7 +206,7 @@ impl ServerCertVerifier for AcceptAny {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -177,12 +216,12 @@ impl ServerCertVerifier for AcceptAny {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -336,5 +375,34 @@ mod tests {
         assert_eq!(received, 10_000);
         drop(stream);
         server.join().unwrap();
+    }
+
+    #[test]
+    fn a_certificate_of_cacert_is_trusted_itself_for_its_names_and_its_time() {
+        let key = KeyPair::generate().unwrap();
+        let certificate = |year| {
+            let mut params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).unwrap();
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            params.not_before = rcgen::date_time_ymd(year, 1, 1);
+            params.not_after = rcgen::date_time_ymd(year + 10, 1, 1);
+            params.self_signed(&key).unwrap()
+        };
+        let (own, other) = (certificate(2020), certificate(2021));
+        let path = std::env::temp_dir().join(format!("tidemill-cacert-{}", std::process::id()));
+        std::fs::write(&path, own.pem()).unwrap();
+        let options = TlsOptions { authorities: Some(path.clone()), ..TlsOptions::default() };
+        let verifier = ServerVerifier::new(&options, Arc::new(ring::default_provider())).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let is_trusted = |certificate: &rcgen::Certificate, name: &'static str, year: u64| {
+            let name = ServerName::try_from(name).unwrap();
+            let seconds = (year - 1970) * 365 * 24 * 3600 + 30 * 24 * 3600;
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+            verifier.verify_server_cert(certificate.der(), &[], &name, &[], now).is_ok()
+        };
+        assert!(is_trusted(&own, "localhost", 2025));
+        assert!(!is_trusted(&own, "elsewhere", 2025));
+        assert!(!is_trusted(&own, "localhost", 2035), "it has expired");
+        assert!(!is_trusted(&own, "localhost", 2015), "it is of the future");
+        assert!(!is_trusted(&other, "localhost", 2025));
     }
 }

@@ -62,7 +62,8 @@ func TestHelp_OfTheProgramAndOfEachPartHasSynopsisAndExamples(t *testing.T) {
 }
 
 // The examples of the server are configurations that it accepts.
-// A harness or a script that starts `redis-server` finds the server under that name.
+// A harness or a script that starts `redis-server` finds the server under that name, and reads the
+// version of Redis whose behaviour it has.
 func TestServer_IsCalledAsThatOfRedisOrValkey(t *testing.T) {
 	binary := needTidemill(t)
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -71,7 +72,7 @@ func TestServer_IsCalledAsThatOfRedisOrValkey(t *testing.T) {
 			t.Fatal(err)
 		}
 		version := output(t, link, "--version")
-		if !strings.HasPrefix(version, "Tidemill server v=") {
+		if !strings.HasPrefix(version, "Redis server v=7.") {
 			t.Errorf("%s --version prints %s", name, version)
 		}
 		checked := output(t, link, "--port", "7000", "--check-config")

@@ -38,3 +38,6 @@ pub mod system_error;
 pub mod telemetry;
 pub mod use_stamp;
 pub mod worker;
+
+/// The version of Redis whose behaviour clients may expect.
+pub const REDIS_VERSION: &str = "7.2.4";

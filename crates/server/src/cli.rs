@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tidemill_engine::REDIS_VERSION;
 use tidemill_engine::acl::{self, Users};
 use tidemill_engine::command::CommandTable;
 use tidemill_engine::config::{CommandLine, Configuration, directive_list, load};
@@ -127,6 +128,22 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     }
     let supervisor = Supervisor::detect(&config.supervised);
     serve(&Start { configuration, commands, config, supervisor, file, commit, saves_by_default })
+}
+
+/// Runs the server for a caller that has started `redis-server` or `valkey-server`. Its version is
+/// that of Redis as clients see it: who reads this asks for what the server can do.
+///
+/// As [`run`] otherwise.
+pub fn run_as_redis(args: Vec<OsString>, commit: &'static str) -> ExitCode {
+    if args.first().is_some_and(|first| first == "--version" || first == "-v") {
+        return print(&format!(
+            "Redis server v={REDIS_VERSION} sha={commit}:0 malloc=jemalloc bits={} \
+             build=tidemill-{}\n",
+            usize::BITS,
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+    run(args, commit)
 }
 
 /// Answers options that ask for a text instead of a server.

@@ -102,18 +102,26 @@ fn unknown_part(word: &str) -> String {
     format!("tidemill: unknown part '{shown}'{}", hint.unwrap_or_default())
 }
 
-/// Name of the part that is a program of Valkey's or Redis's, if this one was called by the name of
+/// Runs the part that is a program of Valkey's or Redis's, if this one was called by the name of
 /// that program.
-fn part_by_name(name: &OsStr) -> Option<OsString> {
+fn run_as_redis(name: &OsStr, args: &mut std::env::ArgsOs) -> Option<ExitCode> {
     let name = Path::new(name).file_name()?.to_str()?;
     let program = ["valkey-", "redis-"].iter().find_map(|project| name.strip_prefix(project))?;
-    ["server", "check-aof", "check-rdb"].contains(&program).then(|| program.into())
+    match program {
+        "server" => Some(tidemill_server::cli::run_as_redis(args.collect(), COMMIT)),
+        "check-aof" => Some(tidemill_server::check_aof::run(args.collect())),
+        "check-rdb" => Some(tidemill_server::check_rdb::run(&args.collect::<Vec<_>>())),
+        _ => None,
+    }
 }
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
-    let mut part = part_by_name(&name).or_else(|| args.next());
+    if let Some(status) = run_as_redis(&name, &mut args) {
+        return status;
+    }
+    let mut part = args.next();
     let mut rest: Vec<OsString> = args.collect();
     if part.as_deref().is_some_and(|part| part == "help") && !rest.is_empty() {
         part = Some(rest.swap_remove(0));

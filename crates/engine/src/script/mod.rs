@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidemill_script::Identity;
 
+use crate::REDIS_VERSION;
 use crate::command::{Command, Flags, Scope};
 
 /// Name of the only engine of scripts.
@@ -81,7 +82,7 @@ fn identity() -> Identity {
         server_name: "valkey".to_owned(),
         version: "9.1.2".to_owned(),
         version_number: 0x0009_0102,
-        redis_version: "7.2.4".to_owned(),
+        redis_version: REDIS_VERSION.to_owned(),
         redis_version_number: 0x0007_0204,
     }
 }

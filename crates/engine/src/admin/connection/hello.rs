@@ -8,6 +8,7 @@ use tidemill_resp::encode::Protocol;
 use tidemill_resp::number::parse_integer;
 
 use super::client::{change_name, check_printable, set_import_source};
+use crate::REDIS_VERSION;
 use crate::access::options::{database, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -17,9 +18,6 @@ use crate::admin::acl::note_authentication;
 use crate::error::CommandError;
 use crate::worker::session::ReplyMode;
 use crate::worker::subscriptions::unsubscribe_all;
-
-/// The version of Redis whose behaviour clients may expect.
-pub(crate) const REDIS_VERSION: &str = "7.2.4";
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 

@@ -7,7 +7,6 @@ mod hello;
 mod tracking;
 
 pub(super) use client::describe;
-pub(super) use hello::REDIS_VERSION;
 
 use crate::access::handler::Handler;
 use crate::command::Command;

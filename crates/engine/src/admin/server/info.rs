@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::memory::{Usage, ratio};
 use super::save::last_save_s;
+use crate::REDIS_VERSION;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::ServerConfig;
@@ -252,7 +253,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     let setting = |name: &str| configuration.value(name).unwrap_or_default().to_owned();
     let uptime_s = cx.worker.now_us().saturating_sub(cx.shared.started_us) / 1_000_000;
     lines.title("Server");
-    lines.line("redis_version", crate::admin::connection::REDIS_VERSION);
+    lines.line("redis_version", REDIS_VERSION);
     lines.line("server_name", "tidemill");
     lines.line("tidemill_version", env!("CARGO_PKG_VERSION"));
     lines.line("redis_git_sha1", fact("commit"));

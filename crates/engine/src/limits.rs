@@ -78,6 +78,17 @@ pub const SYNC_FLUSH_US_MAX: u64 = 100_000;
 /// Looks at the grace period within that time.
 pub const SYNC_FLUSH_ROUNDS_MAX: usize = 1_000_000;
 
+/// Microseconds that a lazy flush waits for a grace period, to begin to free; afterwards the next
+/// tick does.
+pub const LAZY_FLUSH_US_MAX: u64 = 50;
+
+/// Looks at the grace period within that time.
+pub const LAZY_FLUSH_ROUNDS_MAX: usize = 1_000;
+
+/// Bytes of flushed data up to which a lazy flush frees them itself: to start a thread takes
+/// longer.
+pub const FLUSHED_AT_ONCE_BYTES_MAX: u64 = 64 << 10;
+
 /// Share of the memory that may be retired, as its denominator, when `rcu-retired-max` does not say
 /// how much.
 pub const RETIRED_MEMORY_SHARE: u64 = 8;

@@ -352,11 +352,12 @@ impl Shared {
     }
 
     /// Frees flushed databases that nobody can reach any more, on a thread of its own; here when no
-    /// thread can be had. To be called by one worker, some times a second.
-    pub fn free_unreachable_in_background(self: &Arc<Self>) {
+    /// thread can be had. Returns true if there are some. To be called behind a flush, and by one
+    /// worker some times a second.
+    pub fn free_unreachable_in_background(self: &Arc<Self>) -> bool {
         let unreachable = self.keyspace.take_unreachable();
         if unreachable.is_empty() {
-            return;
+            return false;
         }
         // The content stays here until the thread has it, so that a refused thread leaves it to
         // this one.
@@ -373,6 +374,7 @@ impl Shared {
         if !has_room || std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
             free(self, &content);
         }
+        true
     }
 
     /// True if long replies keep much memory from being freed: they are to be completed soon then,

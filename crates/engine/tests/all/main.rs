@@ -17,6 +17,7 @@ mod config_beside_valkey;
 mod eviction;
 mod expired_for_all;
 mod field_expiry;
+mod flushes;
 mod geo;
 mod hash_random;
 mod hot_keys;

@@ -14,7 +14,10 @@ use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
 use crate::admin::alone::alone;
 use crate::error::CommandError;
-use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
+use crate::limits::{
+    FLUSHED_AT_ONCE_BYTES_MAX, LAZY_FLUSH_ROUNDS_MAX, LAZY_FLUSH_US_MAX, SYNC_FLUSH_ROUNDS_MAX,
+    SYNC_FLUSH_US_MAX,
+};
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::slots::registry::{Replaced, SlotRegistry};
@@ -101,26 +104,45 @@ fn flush(
         behind(shared, unit.changes());
         detached
     })?;
-    if !is_lazy && !detached.is_empty() && cx.alone.is_none() {
-        free_now(cx);
+    if !detached.is_empty() && cx.alone.is_none() {
+        free(cx, &detached, is_lazy);
     }
     Ok(())
 }
 
-/// Frees flushed data whose grace period is over in a moment: the others announce at their next
-/// boundary. A reader that takes longer, or a long reply, leaves it to the background.
-fn free_now(cx: &mut SessionCx<'_, '_>) {
+/// Frees flushed data, or has much of it freed on another thread if that is wanted lazily. Its
+/// grace period is over in a moment: the others announce at their next boundary. A reader that
+/// takes longer, or a long reply, leaves it to the next tick.
+fn free(cx: &mut SessionCx<'_, '_>, detached: &[Detached], is_lazy: bool) {
     let shared = cx.shared;
-    let deadline_us = shared.clock.monotonic_us() + SYNC_FLUSH_US_MAX;
+    let bytes = detached.iter().map(|detached| detached.bytes).sum::<u64>();
+    let is_elsewhere = is_lazy && bytes > FLUSHED_AT_ONCE_BYTES_MAX;
+    let (wait_us, rounds_max) = match is_lazy {
+        true => (LAZY_FLUSH_US_MAX, LAZY_FLUSH_ROUNDS_MAX),
+        false => (SYNC_FLUSH_US_MAX, SYNC_FLUSH_ROUNDS_MAX),
+    };
+    let deadline_us = shared.clock.monotonic_us() + wait_us;
     // By rounds too: a clock may stand still.
-    for _ in 0..SYNC_FLUSH_ROUNDS_MAX {
+    for _ in 0..rounds_max {
         cx.reader.reclaim(&cx.worker.heap);
-        shared.free_unreachable();
-        let is_done = shared.lazily_freed().bytes == 0 || shared.keyspace.has_pinned_unreachable();
-        if is_done || shared.clock.monotonic_us() >= deadline_us {
+        let is_done = if is_elsewhere {
+            shared.free_unreachable_in_background()
+        } else {
+            shared.free_unreachable();
+            shared.lazily_freed().bytes == 0
+        };
+        if is_done
+            || shared.keyspace.has_pinned_unreachable()
+            || shared.clock.monotonic_us() >= deadline_us
+        {
             return;
         }
-        std::thread::yield_now();
+        if is_lazy {
+            // A thread that is yielded to may keep the processor for milliseconds.
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
     }
 }
 

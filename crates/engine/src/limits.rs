@@ -85,8 +85,7 @@ pub const LAZY_FLUSH_US_MAX: u64 = 50;
 /// Looks at the grace period within that time.
 pub const LAZY_FLUSH_ROUNDS_MAX: usize = 1_000;
 
-/// Bytes of flushed data up to which a lazy flush frees them itself: to start a thread takes
-/// longer.
+/// Bytes of flushed data up to which no thread is started to free them: that takes longer.
 pub const FLUSHED_AT_ONCE_BYTES_MAX: u64 = 64 << 10;
 
 /// Share of the memory that may be retired, as its denominator, when `rcu-retired-max` does not say

@@ -18,8 +18,8 @@ use crate::config::{Configuration, SetError};
 use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{
-    GATE_ATTEMPTS_MAX, GATE_WAIT_US, PINNED_GARBAGE_BYTES_MAX, RETIRED_BYTES_MIN,
-    RETIRED_MEMORY_SHARE, THREAD_BYTES,
+    FLUSHED_AT_ONCE_BYTES_MAX, GATE_ATTEMPTS_MAX, GATE_WAIT_US, PINNED_GARBAGE_BYTES_MAX,
+    RETIRED_BYTES_MIN, RETIRED_MEMORY_SHARE, THREAD_BYTES,
 };
 use crate::pubsub::lanes::Lanes;
 use crate::pubsub::registry::PubSub;
@@ -351,12 +351,14 @@ impl Shared {
         }
     }
 
-    /// Frees flushed databases that nobody can reach any more, on a thread of its own; here when no
-    /// thread can be had. Returns true if there are some. To be called behind a flush, and by one
-    /// worker some times a second.
+    /// Frees flushed databases that nobody can reach any more, on a thread of its own; here if they
+    /// are small together, however many flushes they are of, or no thread can be had. Returns true
+    /// if a thread frees them. To be called behind a flush, and by one worker some times a second.
     pub fn free_unreachable_in_background(self: &Arc<Self>) -> bool {
         let unreachable = self.keyspace.take_unreachable();
-        if unreachable.is_empty() {
+        let bytes = unreachable.iter().map(|unreachable| unreachable.detached().bytes).sum::<u64>();
+        if bytes <= FLUSHED_AT_ONCE_BYTES_MAX {
+            self.free(unreachable);
             return false;
         }
         // The content stays here until the thread has it, so that a refused thread leaves it to
@@ -373,6 +375,7 @@ impl Shared {
         let has_room = self.host.has_room(THREAD_BYTES);
         if !has_room || std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
             free(self, &content);
+            return false;
         }
         true
     }

@@ -15,8 +15,7 @@ use crate::access::unit::Unit;
 use crate::admin::alone::alone;
 use crate::error::CommandError;
 use crate::limits::{
-    FLUSHED_AT_ONCE_BYTES_MAX, LAZY_FLUSH_ROUNDS_MAX, LAZY_FLUSH_US_MAX, SYNC_FLUSH_ROUNDS_MAX,
-    SYNC_FLUSH_US_MAX,
+    LAZY_FLUSH_ROUNDS_MAX, LAZY_FLUSH_US_MAX, SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX,
 };
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
@@ -105,7 +104,7 @@ fn flush(
         detached
     })?;
     if !detached.is_empty() && cx.alone.is_none() {
-        free(cx, &detached, is_lazy);
+        free(cx, is_lazy);
     }
     Ok(())
 }
@@ -113,10 +112,8 @@ fn flush(
 /// Frees flushed data, or has much of it freed on another thread if that is wanted lazily. Its
 /// grace period is over in a moment: the others announce at their next boundary. A reader that
 /// takes longer, or a long reply, leaves it to the next tick.
-fn free(cx: &mut SessionCx<'_, '_>, detached: &[Detached], is_lazy: bool) {
+fn free(cx: &mut SessionCx<'_, '_>, is_lazy: bool) {
     let shared = cx.shared;
-    let bytes = detached.iter().map(|detached| detached.bytes).sum::<u64>();
-    let is_elsewhere = is_lazy && bytes > FLUSHED_AT_ONCE_BYTES_MAX;
     let (wait_us, rounds_max) = match is_lazy {
         true => (LAZY_FLUSH_US_MAX, LAZY_FLUSH_ROUNDS_MAX),
         false => (SYNC_FLUSH_US_MAX, SYNC_FLUSH_ROUNDS_MAX),
@@ -125,13 +122,14 @@ fn free(cx: &mut SessionCx<'_, '_>, detached: &[Detached], is_lazy: bool) {
     // By rounds too: a clock may stand still.
     for _ in 0..rounds_max {
         cx.reader.reclaim(&cx.worker.heap);
-        let is_done = if is_elsewhere {
+        let is_handed_on = if is_lazy {
             shared.free_unreachable_in_background()
         } else {
             shared.free_unreachable();
-            shared.lazily_freed().bytes == 0
+            false
         };
-        if is_done
+        if is_handed_on
+            || shared.lazily_freed().bytes == 0
             || shared.keyspace.has_pinned_unreachable()
             || shared.clock.monotonic_us() >= deadline_us
         {

@@ -191,6 +191,36 @@ func TestSave_SecondServerInTheDefaultDirectory(t *testing.T) {
 	}
 }
 
+// A server that may not write the directory it happens to be in, with the save points that nobody
+// chose, starts; the first save fails, and writes are refused then. One whose directory is chosen
+// does not start.
+func TestSave_DefaultDirectoryIsReadOnly(t *testing.T) {
+	directory := publicDirectory(t)
+	chmod(t, directory, 0o555)
+	byDefault := []string{"--save", "3600 1 300 100 60 10000"}
+	server := launchUnprivileged(t, directory, byDefault...)
+	conn := server.Dial(t)
+	if word := firstWord(do(t, conn, "SET", "key", "value")); word != "OK" {
+		t.Errorf("a write ahead of the first save was answered %s", word)
+	}
+	if !strings.Contains(server.Log(), directory+"/dump.rdb cannot be locked: Permission denied") {
+		t.Error("the log has no warning")
+	}
+	if status := saveInBackground(t, conn); status != "err" {
+		t.Errorf("a save: %s", status)
+	}
+	if word := firstWord(do(t, conn, "SET", "key", "another")); word != "MISCONF" {
+		t.Errorf("a write behind the save was answered %s", word)
+	}
+	chosen, err := tryUnprivileged(directory, append(byDefault, "--dir", directory)...)
+	if err == nil {
+		chosen.Kill()
+	}
+	if err == nil || !strings.Contains(err.Error(), "cannot be locked: Permission denied") {
+		t.Errorf("the start of a server in a directory that was chosen: %v", err)
+	}
+}
+
 // Two servers do not save under one name: the second is refused at its start, or its save is, until
 // the first is gone, however it went.
 func TestSave_TwoServersInOneDirectory(t *testing.T) {

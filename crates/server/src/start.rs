@@ -221,7 +221,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
 }
 
 /// The file of the snapshot, locked if it is going to be written, and the configuration that is in
-/// force with it. A second server in a directory that nobody chose saves nothing.
+/// force with it. In a directory that nobody chose, a second server saves nothing, and one that may
+/// not write there fails to save, as Redis does.
 fn open_snapshot_file(
     start: &Start,
     durability: &Arc<Durability>,
@@ -237,6 +238,10 @@ fn open_snapshot_file(
             log::warn!("{error}. Neither is configured: this server saves nothing");
             let configuration = configuration.with_changes(&[(b"save", b"")], false);
             Ok((file, configuration.map_err(|error| error.to_string())?))
+        }
+        Err(error) if start.saves_by_default => {
+            log::warn!("{error}. Neither is configured: this server starts, and cannot save");
+            Ok((file, configuration.clone()))
         }
         Err(error) => Err(error.to_string()),
     }

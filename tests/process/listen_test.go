@@ -73,6 +73,45 @@ func workers(kind instance.Kind) []string {
 	return nil
 }
 
+// A port that is refused with the rest of its CONFIG SET is not taken: the server listens where it
+// did.
+func TestConfigSetPort_StaysWhenTheRestFails(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		directory := t.TempDir()
+		if err := os.WriteFile(filepath.Join(directory, "appendonlydir"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		server, err := instance.Launch(kind, directory, workers(kind)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Kill)
+		conn := server.Dial(t)
+		port := strconv.Itoa(freePort(t))
+		reply := do(t, conn, "CONFIG", "SET", "port", port, "appendonly", "yes")
+		if !reply.IsError() {
+			t.Fatalf("a log was opened in a file: %v", reply)
+		}
+		_, present, _ := strings.Cut(server.Address, ":")
+		number, err := strconv.Atoi(present)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requireService(t, number)
+	})
+}
+
+// A time of keepalive that the kernel refuses is no reason to refuse clients.
+func TestKeepalive_LongerThanTheKernelTakes(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind, "--tcp-keepalive", "86400")
+		conn := server.Dial(t)
+		if reply := do(t, conn, "PING"); string(reply.Text) != "PONG" {
+			t.Error(reply)
+		}
+	})
+}
+
 func TestConfigSetPort_MovesListenersAndKeepsConnections(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server := instance.Start(t, kind, workers(kind)...)

@@ -243,3 +243,34 @@ func TestMigrate_KeepsKeysThatWereNotTaken(t *testing.T) {
 		return do(t, other, "EXISTS", "b").Int() == 0
 	})
 }
+
+// A MIGRATE that waited and is refused in the end leaves nothing to the next one of its session,
+// which may be about another key.
+func TestMigrate_RefusedInTheEnd(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	conn, other := server.Dial(t), server.Dial(t)
+	do(t, other, "MSET", "first", "1", "second", "2")
+	do(t, other, "ACL", "SETUSER", "mover", "on", "nopass", "~*", "+@all")
+	do(t, conn, "AUTH", "mover", "any")
+	target, call := listenAsTarget(t)
+	_ = conn.Send(append(call[:3:3], "first", "0", "20000", "COPY")...)
+	target.request(t)
+	do(t, other, "ACL", "SETUSER", "mover", "-migrate")
+	target.answer(t, "+OK")
+	if reply, err := conn.Receive(); err != nil ||
+		!strings.HasPrefix(reply.String(), "-NOPERM") {
+		t.Fatalf("the refused one: %v %v", reply, err)
+	}
+	do(t, other, "ACL", "SETUSER", "mover", "+migrate")
+	_ = conn.Send(append(call[:3:3], "second", "0", "20000")...)
+	if words := target.request(t); len(words) != 4 || words[1] != "second" {
+		t.Fatalf("sent for the second: %q", words)
+	}
+	target.answer(t, "+OK")
+	if reply, err := conn.Receive(); err != nil || reply.String() != "+OK" {
+		t.Errorf("the second: %v %v", reply, err)
+	}
+	if do(t, other, "EXISTS", "first").Int() != 1 || do(t, other, "EXISTS", "second").Int() != 0 {
+		t.Error("the first stays, the second has moved")
+	}
+}

@@ -419,3 +419,42 @@ func TestScripts_HelloBesideThemInATransactionHolds(t *testing.T) {
 		}
 	}
 }
+
+// A script that has written goes on without its client, and what it changes then is told to a
+// session that wants no word of its own changes.
+func TestScript_ChangesBehindItsClientAreNobodysOwn(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	control, tracking := server.Dial(t), server.Dial(t)
+	tracking.Timeout = closeTimeout
+	do(t, tracking, "HELLO", "3")
+	do(t, tracking, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "told", "NOLOOP")
+	body := "redis.call('SET', KEYS[1], 1) local n = 0 " +
+		"while n < 3000000 do n = n + 1 end redis.call('SET', KEYS[1], 2)"
+	script := sendScript(t, server, control, "EVAL", body, "1", "told")
+	script.Close()
+	// The worker serves the session that tracks, and goes on with the script.
+	told := 0
+	waitFor(t, "the end of the script", func() bool {
+		hasEnded := do(t, control, "FUNCTION", "STATS").Items[1].Null
+		_ = tracking.Send("PING")
+		for receive(t, tracking).Kind == '>' {
+			told++
+		}
+		return hasEnded
+	})
+	if told != 2 {
+		t.Errorf("told of %d of 2 changes", told)
+	}
+}
+
+// The memory of a script that has changed nothing is free once its client is gone.
+func TestScript_WithoutClientHasNoMemory(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	control := server.Dial(t)
+	body := "local t = {} for i = 1, 20000 do t[i] = string.rep('x', 1000) .. i end " + endless
+	sendScript(t, server, control, "EVAL_RO", body, "0")
+	used := func() int64 { return information(t, control, "used_memory_vm_eval") }
+	waitFor(t, "the script to fill its table", func() bool { return used() > 20_000_000 })
+	do(t, control, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	waitFor(t, "its memory to be free", func() bool { return used() < 1_000_000 })
+}

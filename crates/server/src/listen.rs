@@ -134,7 +134,8 @@ impl Listener {
         let (socket, peer) = net::acceptfrom_with(&self.socket, flags)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         if keepalive_s > 0 {
-            set_keepalive(&socket, keepalive_s)?;
+            // Linux refuses more than 32,767 s. The client is served all the same.
+            let _ = set_keepalive(&socket, keepalive_s);
         }
         let peer = peer.and_then(tcp_address);
         let local = net::getsockname(&socket).ok().and_then(tcp_address);

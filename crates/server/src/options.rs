@@ -66,8 +66,8 @@ pub(crate) fn bind_host(text: &str) -> (&str, bool) {
     (host, is_optional)
 }
 
-/// Addresses of a `bind`'s host. A name is looked up as IPv4 addresses, as in Redis. Blocks while
-/// the name is looked up.
+/// Addresses of a `bind`'s host. A name is looked up as IPv4 addresses, as in Redis; what has a
+/// colon is an IPv6 address with its scope (`fe80::1%eth0`). Blocks while it is looked up.
 ///
 /// # Errors
 ///
@@ -77,9 +77,23 @@ pub(crate) fn bind_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
     let found = (host, port).to_socket_addrs()?;
-    let addresses: Vec<SocketAddr> = found.filter(SocketAddr::is_ipv4).collect();
+    let is_ipv6 = host.contains(':');
+    let addresses: Vec<SocketAddr> = found.filter(|found| found.is_ipv6() == is_ipv6).collect();
     if addresses.is_empty() {
         return Err(io::Error::other("the name has no IPv4 address"));
     }
     Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_address_may_have_a_scope() {
+        let found = bind_addresses("fe80::1%lo", 6379).expect("an address of the loopback device");
+        assert!(matches!(found[..], [SocketAddr::V6(address)] if address.scope_id() > 0));
+        let named = bind_addresses("localhost", 6379).expect("a name that every host has");
+        assert!(named.iter().all(SocketAddr::is_ipv4));
+    }
 }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -169,6 +169,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         replication_id: identity()?,
         commit: start.commit,
         file: start.file.clone(),
+        rewriting: Mutex::default(),
         rcu_flavour: options.rcu_flavour.clone(),
         supervisor: start.supervisor,
         listeners: Arc::clone(&listeners),
@@ -500,6 +501,8 @@ struct Process {
     /// The commit that the binary is built from.
     commit: &'static str,
     file: Option<PathBuf>,
+    /// Locked while the file is read and written again.
+    rewriting: Mutex<()>,
     rcu_flavour: String,
     supervisor: Supervisor,
     listeners: Arc<Listeners>,
@@ -572,7 +575,12 @@ impl Host for Process {
             return Err("ERR The server is running without a config file".into());
         };
         let failed = |error: io::Error| format!("ERR Rewriting config file: {}", reason(&error));
-        let old = std::fs::read(path).map_err(failed)?;
+        // What one rewrite reads is what the one before wrote.
+        let _one = self.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            old => old.map_err(failed)?,
+        };
         replace(path, &rewritten(&old)).map_err(failed)
     }
 
@@ -581,10 +589,7 @@ impl Host for Process {
     }
 
     fn write_users(&self, path: &str, contents: &[u8]) -> io::Result<()> {
-        match replace(Path::new(path), contents) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::write(path, contents),
-            replaced => replaced,
-        }
+        replace(Path::new(path), contents)
     }
 
     fn freed_values(&self) -> u64 {
@@ -629,6 +634,7 @@ impl Host for Process {
 
     fn prepare(
         &self,
+        present: &Configuration,
         next: &Configuration,
         changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
@@ -647,7 +653,7 @@ impl Host for Process {
         let tls = self.prepare_tls(&next, changed)?;
         let last_score = self.oom_score.wanted();
         self.set_oom_score(&next, changed)?;
-        let result = self.change_over(&next, changed);
+        let result = self.change_over(&present.server(), &next, changed);
         if result.is_err() {
             // A score that cannot be set back is logged.
             let _ = self.oom_score.set(last_score);
@@ -717,13 +723,31 @@ impl Process {
         self.oom_score.set(OomScore::of(next)).map_err(refused)
     }
 
-    /// Changes over to another configuration where that can fail only by doing it.
+    /// Changes over to another configuration where that can fail only by doing it. What fails
+    /// leaves all as it is at present.
     fn change_over(
         &self,
+        present: &ServerConfig,
         next: &ServerConfig,
         changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
         self.move_listeners(next, changed)?;
+        let changed_over = self.change_over_rest(next, changed);
+        if changed_over.is_err() {
+            // What cannot be had back is logged.
+            let _ = self.move_listeners(present, changed);
+            if changed.contains(&"jemalloc-bg-thread") {
+                let _ = purge_in_background(present, &self.placement);
+            }
+        }
+        changed_over
+    }
+
+    fn change_over_rest(
+        &self,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<(), (&'static str, String)> {
         if changed.contains(&"jemalloc-bg-thread") {
             purge_in_background(next, &self.placement)
                 .map_err(|reason| ("jemalloc-bg-thread", reason))?;

@@ -409,7 +409,7 @@ pub(crate) fn edit_beside<'k>(
     database: usize,
     edit: impl FnOnce(&mut Cx<'k, '_>),
 ) {
-    worker.begin_changes(0, false);
+    let former = worker.begin_changes(0, false);
     let mut reply = ReplyBuffer::default();
     let no_arguments = tidemill_resp::request::OwnedArguments::new([]);
     let access = Access::Locked(Unit::new(shared, worker, locks));
@@ -419,4 +419,5 @@ pub(crate) fn edit_beside<'k>(
     edit(&mut cx);
     let unit = cx.into_unit();
     commit(shared, worker, unit, section);
+    worker.begin_changes(former.0, former.1);
 }

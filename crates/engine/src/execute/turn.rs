@@ -343,7 +343,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             if self.worker.settings.quiescent == Quiescent::Command {
                 self.reader.quiescent();
             }
-            self.session.end_attempts(self.shared, self.worker.index);
+            self.session.end_attempts(self.shared, self.worker);
             consumed = request.end;
             if next.is_some() {
                 self.note_activity(request, view);

@@ -153,14 +153,16 @@ pub trait Host: Send + Sync + 'static {
         true
     }
 
-    /// Gets ready for a configuration that is about to be in force, or declines it. `changed` names
-    /// the directives that get another value, in the client's order.
+    /// Gets ready for a configuration that is about to take the place of the present one, or
+    /// declines it and leaves all as it is. `changed` names the directives that get another value,
+    /// in the client's order.
     ///
     /// # Errors
     ///
     /// The directive that cannot be had, and why.
     fn prepare(
         &self,
+        _present: &Configuration,
         _next: &Configuration,
         _changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {

@@ -66,8 +66,11 @@ impl LiveConfig {
         let next = current.configuration.with_changes(changes, may_change_protected)?;
         let changed: Vec<&'static str> =
             next.changed_among(changes, &current.configuration).collect();
-        host.prepare(&next, &changed)
-            .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;
+        if let Err((name, reason)) = host.prepare(&current.configuration, &next, &changed) {
+            // What workers take from the host may have been made anew on the way back.
+            self.look_again();
+            return Err(SetError::Failed { name: name.into(), reason });
+        }
         let is_password_changed = changed.contains(&"requirepass");
         current.settings = Arc::new(next.settings());
         if is_password_changed {

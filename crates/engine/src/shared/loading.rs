@@ -124,6 +124,14 @@ impl Loading {
         }
     }
 
+    /// Forgets the reload of a session, whose end nobody is told then.
+    pub(crate) fn forget_reload(&self, session: u64) {
+        let mut reload = self.reload();
+        if reload.is_some_and(|(owner, _)| owner == session) {
+            *reload = None;
+        }
+    }
+
     /// True if the reload that a session waits for has not ended.
     pub(crate) fn is_reloading(&self, session: u64) -> bool {
         *self.reload() == Some((session, None))

@@ -59,7 +59,7 @@ impl Monitors {
     }
 }
 
-/// The line about one command.
+/// The line about one command of a client at an address. Only the path of a Unix socket has port 0.
 pub fn line<'a>(
     unix_us: u64,
     database: usize,
@@ -69,7 +69,10 @@ pub fn line<'a>(
     let mut line = Vec::new();
     let (seconds, us) = (unix_us / 1_000_000, unix_us % 1_000_000);
     // Writing into a vector cannot fail, here and below.
-    let _ = write!(line, "+{seconds}.{us:06} [{database} {source}]");
+    let _ = match source.strip_suffix(":0").filter(|path| *path != "?") {
+        Some(path) => write!(line, "+{seconds}.{us:06} [{database} unix:{path}]"),
+        None => write!(line, "+{seconds}.{us:06} [{database} {source}]"),
+    };
     for argument in arguments {
         line.push(b' ');
         quote(&mut line, argument);
@@ -110,5 +113,7 @@ mod tests {
             b"+1795262090.000740 [3 127.0.0.1:43066] \"SET\" \"\\x00\\a\\b\\x1b\\xff\\t\\r k\" \
               \"'\" \"x\\\"y\\\\z\\n\"\r\n"
         );
+        let of_unix = line(1_000_000, 0, "/tmp/a.sock:0", std::iter::empty());
+        assert_eq!(of_unix, b"+1.000000 [0 unix:/tmp/a.sock]\r\n");
     }
 }

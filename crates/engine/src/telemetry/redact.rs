@@ -2,6 +2,7 @@
 
 use tidemill_resp::request::ArgumentView;
 
+use crate::access::options::is;
 use crate::command::Command;
 use crate::config::is_secret;
 
@@ -14,10 +15,6 @@ pub(crate) fn shown_arguments<'a>(
 ) -> impl ExactSizeIterator<Item = &'a [u8]> {
     let is_hidden = match command.name {
         "auth" => |_: ArgumentView<'_>, index: usize| index > 0,
-        "hello" => |args: ArgumentView<'_>, index: usize| {
-            let is_auth = |at: usize| at > 1 && args.get(at).eq_ignore_ascii_case(b"AUTH");
-            index > 2 && (is_auth(index - 1) || is_auth(index - 2))
-        },
         "config|set" => |args: ArgumentView<'_>, index: usize| {
             index > 2 && index % 2 == 1 && is_secret(args.get(index - 1))
         },
@@ -26,8 +23,42 @@ pub(crate) fn shown_arguments<'a>(
         }
         _ => |_: ArgumentView<'_>, _: usize| false,
     };
-    (0..args.len())
-        .map(move |index| if is_hidden(args, index) { REDACTED } else { args.get(index) })
+    let credentials = match command.name {
+        "hello" => credentials(args, 2, |option| match () {
+            () if is(option, "AUTH") => Some((2, 2)),
+            () if is(option, "SETNAME") => Some((1, 0)),
+            () => Some((0, 0)),
+        }),
+        "migrate" => credentials(args, 6, |option| match () {
+            () if is(option, "AUTH") => Some((1, 1)),
+            () if is(option, "AUTH2") => Some((2, 2)),
+            () if is(option, "KEYS") => None,
+            () => Some((0, 0)),
+        }),
+        _ => Vec::new(),
+    };
+    (0..args.len()).map(move |index| {
+        let is_hidden = is_hidden(args, index) || credentials.binary_search(&index).is_ok();
+        if is_hidden { REDACTED } else { args.get(index) }
+    })
+}
+
+/// Indices of names and passwords among the options from `from` on, in ascending order. `words`
+/// tells how many words an option has and how many of these are hidden, or that no option is left.
+fn credentials(
+    args: ArgumentView<'_>,
+    from: usize,
+    words: impl Fn(&[u8]) -> Option<(usize, usize)>,
+) -> Vec<usize> {
+    let mut hidden = Vec::new();
+    let mut index = from;
+    while index < args.len()
+        && let Some((all, secret)) = words(args.get(index))
+    {
+        hidden.extend((index + 1..args.len()).take(secret));
+        index += 1 + all;
+    }
+    hidden
 }
 
 #[cfg(test)]
@@ -50,6 +81,17 @@ mod tests {
             shown("hello", &["hello", "3", "auth", "u", "p", "SETNAME", "n"]),
             ["hello", "3", "auth", "(redacted)", "(redacted)", "SETNAME", "n"]
         );
+        let named = ["HELLO", "3", "SETNAME", "AUTH", "SETNAME", "x", "AUTH", "u"];
+        assert_eq!(shown("hello", &named)[..7], named[..7]);
+        assert_eq!(shown("hello", &named)[7], "(redacted)");
+        let start = ["MIGRATE", "h", "1", "", "0", "9"];
+        for (options, seen) in [
+            (["AUTH", "p", "COPY"], ["AUTH", "(redacted)", "COPY"]),
+            (["auth2", "AUTH", "p"], ["auth2", "(redacted)", "(redacted)"]),
+            (["KEYS", "AUTH", "p"], ["KEYS", "AUTH", "p"]),
+        ] {
+            assert_eq!(shown("migrate", &[&start[..], &options].concat())[6..], seen);
+        }
         assert_eq!(
             shown("config|set", &["config", "set", "port", "1", "RequirePass", "p"]),
             ["config", "set", "port", "1", "RequirePass", "(redacted)"]

@@ -23,9 +23,11 @@ impl Migrations {
         if self.under_way.is_empty() { None } else { self.under_way.remove(&self.session) }
     }
 
-    /// Forgets the migration of a session that ends: what was sent stays sent, and here nothing is
-    /// deleted.
+    /// Forgets the migration of a session whose command or connection has ended: what was sent
+    /// stays sent, and here nothing is deleted.
     pub(crate) fn forget(&mut self, session: u64) {
-        self.under_way.remove(&session);
+        if !self.under_way.is_empty() {
+            self.under_way.remove(&session);
+        }
     }
 }

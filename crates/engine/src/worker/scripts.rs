@@ -138,8 +138,8 @@ pub(crate) struct WorkerScripts {
     snapshot_version: u64,
     /// Scripts have the functions that Valkey has withdrawn.
     pub(crate) offers_withdrawn: bool,
-    /// Runs to be given up, since their client is gone, at the next use of the interpreter.
-    pub(crate) abandoned: Vec<(Machine, Run)>,
+    /// Runs to be given up, since their client is gone, when the interpreter is given back.
+    abandoned: Vec<(Machine, Run)>,
 }
 
 impl std::fmt::Debug for WorkerScripts {
@@ -163,11 +163,7 @@ impl WorkerScripts {
         shared: &Shared,
         machine: Machine,
     ) -> Result<Box<Interpreter>, Vec<u8>> {
-        let place = match machine {
-            Machine::Scripts => &mut self.scripts,
-            Machine::Functions => &mut self.functions,
-        };
-        let made = match place.take() {
+        let made = match self.place(machine).take() {
             Some(interpreter) => Ok(interpreter),
             None => make(shared, machine),
         };
@@ -176,15 +172,27 @@ impl WorkerScripts {
         Ok(interpreter)
     }
 
+    fn place(&mut self, machine: Machine) -> &mut Option<Box<Interpreter>> {
+        match machine {
+            Machine::Scripts => &mut self.scripts,
+            Machine::Functions => &mut self.functions,
+        }
+    }
+
     /// Gives an interpreter back.
     pub(crate) fn give_back(&mut self, machine: Machine, mut interpreter: Box<Interpreter>) {
         let of_machine = |(other, _): &mut (Machine, Run)| *other == machine;
         for (_, run) in self.abandoned.extract_if(.., of_machine) {
             interpreter.abandon(run);
         }
-        match machine {
-            Machine::Scripts => self.scripts = Some(interpreter),
-            Machine::Functions => self.functions = Some(interpreter),
+        *self.place(machine) = Some(interpreter);
+    }
+
+    /// Gives up a suspended run, whose client is gone, and frees what it has.
+    pub(crate) fn abandon(&mut self, machine: Machine, run: Run) {
+        match self.place(machine) {
+            Some(interpreter) => interpreter.abandon(run),
+            None => self.abandoned.push((machine, run)),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::slots::parking::{Ticket, WaitTarget};
 use crate::slots::registry::WatchFlag;
 use crate::slots::tracked::Tracker;
 use crate::slots::waiter::Waiter;
+use crate::worker::Worker;
 
 /// A command queued in `MULTI`.
 #[derive(Debug)]
@@ -117,6 +118,8 @@ pub(crate) enum Begun {
     EmptyFile(u32),
     /// `CONFIG SET appendonly no`: the end of the log.
     LogClosing,
+    /// `DEBUG RELOAD` and `LOADAOF`: the end of the loading.
+    Reload,
 }
 
 /// The state of one connection.
@@ -396,17 +399,28 @@ impl Session {
     /// Ends the attempts of the present command. It leaves the queue for the token, if it had to
     /// wait for anything: it may have done without.
     #[inline]
-    pub(crate) fn end_attempts(&mut self, shared: &Shared, worker: usize) {
+    pub(crate) fn end_attempts(&mut self, shared: &Shared, worker: &mut Worker) {
         if self.lock_attempts > 0 {
             self.lock_attempts = 0;
-            // One that waited may have been refused in the end.
-            self.begun = None;
-            shared.token.leave(self.ticket(worker));
+            self.forget_attempts(shared, worker);
+            shared.token.leave(self.ticket(worker.index));
             if let Some(since_us) = self.parked_since_us.take() {
                 let parked_us = shared.clock.monotonic_us().saturating_sub(since_us);
-                shared.stats[worker].spreads.park_ns.record(parked_us * 1000);
+                shared.stats[worker.index].spreads.park_ns.record(parked_us * 1000);
             }
         }
+    }
+
+    /// Forgets what the present command left for its next attempt. One that waited may have been
+    /// refused in the end, and the next command must not find it.
+    fn forget_attempts(&mut self, shared: &Shared, worker: &mut Worker) {
+        self.walk = None;
+        worker.migrations.forget(self.id());
+        if self.begun.take() == Some(Begun::Reload) {
+            shared.loading.forget_reload(self.id());
+        }
+        // Relaxed: for others' information only.
+        self.client.is_postponed.store(false, Ordering::Relaxed);
     }
 
     /// True if the session has nothing going on that ties it to its worker: it may be moved. What a

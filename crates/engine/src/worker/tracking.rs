@@ -63,7 +63,9 @@ impl Worker {
     pub(crate) fn gather_change(&mut self, key: &[u8], is_of_session: bool) {
         let changes = &mut self.changes;
         let bytes = key.len() + size_of::<ChangedKey>();
-        if changes.gathered_bytes + bytes > BROADCAST_BYTES_MAX {
+        // The first is gathered however long it is: it is one key's name, as the command has it.
+        let is_first = changes.gathered.is_empty();
+        if !is_first && changes.gathered_bytes + bytes > BROADCAST_BYTES_MAX {
             changes.are_too_many = true;
             return;
         }

@@ -481,3 +481,22 @@ fn random_keys_are_drawn_by_their_share_as_it_is_now() {
     server.call(client, &["SELECT", "5"]);
     assert_eq!(server.call(client, &["RANDOMKEY"]), "$-1\r\n");
 }
+
+#[test]
+fn own_changes_behind_an_eviction_are_not_told_to_a_client_that_wants_none() {
+    for mode in [&["ON", "NOLOOP"][..], &["ON", "BCAST", "PREFIX", "own", "NOLOOP"]] {
+        let mut limited = Limited::new(1, 0, "volatile-random");
+        let large = "x".repeat(2000);
+        for number in 0..20 {
+            limited.ok(&["SET", &format!("old:{number}"), &large, "EX", "100"]);
+        }
+        limited.call(&["HELLO", "3"]);
+        limited.ok(&[&["CLIENT", "TRACKING"], mode].concat());
+        limited.call(&["GET", "own"]);
+        limited.limit_above_live(0);
+        assert_eq!(limited.call(&["SET", "own", &large]), "+OK\r\n");
+        assert_ne!(limited.stat("stats", "evicted_keys"), "0");
+        limited.server.settle();
+        assert_eq!(limited.server.take_output(limited.clients[0]), "", "{mode:?}");
+    }
+}

@@ -371,3 +371,27 @@ fn the_end_of_a_pause_by_command_rings_all_workers() {
     assert_eq!(rings(&mut server, &["CLIENT", "UNPAUSE"]), both);
     assert_eq!(rings(&mut server, &["CLIENT", "UNPAUSE"]), [], "there is none");
 }
+
+#[test]
+fn a_command_that_waited_and_is_refused_leaves_nothing_to_the_next() {
+    let (mut server, client, shared) = with_keys();
+    let other = server.connect(0);
+    let mut lock = shared.keyspace.try_lock(slot("bar")).expect("nobody has it");
+    lock.mark_held();
+    assert_eq!(server.turn_once(client, b"KEYS *\r\n"), Next::WakeUp(WakeUp::Message));
+    drop(lock);
+    assert_eq!(server.call(other, &["ACL", "SETUSER", "default", "-keys"]), "+OK\r\n");
+    assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 });
+    assert!(server.take_output(client).starts_with("-NOPERM"));
+    assert_eq!(server.call(other, &["ACL", "SETUSER", "default", "+keys"]), "+OK\r\n");
+    assert_eq!(server.call(client, &["KEYS", "nothing*"]), "*0\r\n", "nothing of the walk before");
+
+    assert_eq!(server.call(other, &["CLIENT", "PAUSE", "100000", "WRITE"]), "+OK\r\n");
+    assert_eq!(server.turn_once(client, b"SET foo 1\r\n"), Next::WakeUp(WakeUp::PauseEnd));
+    let blocked = |server: &mut Server| server.call(other, &["INFO", "clients"]);
+    assert!(blocked(&mut server).contains("blocked_clients:1\r\n"));
+    assert_eq!(server.call(other, &["ACL", "SETUSER", "default", "-set"]), "+OK\r\n");
+    assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 });
+    assert!(server.take_output(client).starts_with("-NOPERM"));
+    assert!(blocked(&mut server).contains("blocked_clients:0\r\n"), "it waits for nothing");
+}

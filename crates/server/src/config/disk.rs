@@ -1,9 +1,11 @@
 //! Configuration files on the disk. Everything here blocks; none of it runs on a worker after start
 //! but a rewrite, which an administrator asked for.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_engine::config::Files;
 
@@ -33,15 +35,19 @@ impl Files for DiskFiles {
 }
 
 /// Puts `contents` in the place of the file at `path`, as a whole or not at all, also across a
-/// crash: a new file beside it is written and synced, takes over the permissions, is renamed, and
-/// the directory synced. A symbolic link is followed.
+/// crash and beside other calls: a new file beside it is written and synced, takes over the
+/// permissions, is renamed, and the directory synced. A symbolic link is followed. A file that is
+/// not there is made, for its owner alone.
 ///
 /// # Errors
 ///
 /// When any step fails; the old file is then untouched, unless only the last step, syncing the
 /// directory, failed.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let path = fs::canonicalize(path)?;
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
+        found => found?,
+    };
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let temporary = temporary_beside(&path)?;
     let written = write_synced(&temporary, contents, &path)
@@ -51,16 +57,23 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// Name that no other call has.
 fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    Ok(path.with_file_name(format!(".{name}.{}.tmp", std::process::id())))
+    // Relaxed: a number that is given once, and orders nothing.
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    Ok(path.with_file_name(format!(".{name}.{}.{call}.tmp", std::process::id())))
 }
 
 fn write_synced(temporary: &Path, contents: &[u8], original: &Path) -> io::Result<()> {
     // A file with passwords must not be readable by others for a moment either: the mode comes
     // before the contents.
-    let mut file = File::create(temporary)?;
-    file.set_permissions(fs::metadata(original)?.permissions())?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+    match fs::metadata(original) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        original => file.set_permissions(original?.permissions())?,
+    }
     file.write_all(contents)?;
     file.sync_all()
 }
@@ -109,7 +122,30 @@ mod tests {
         let mode = fs::metadata(&path).expect("the file is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
         assert_eq!(fs::read_dir(&directory.0).expect("our directory").count(), 2);
-        assert!(replace(&directory.0.join("none.conf"), b"").is_err());
+        replace(&directory.0.join("none.conf"), b"new").expect("a file that was not there");
+        let made = fs::metadata(directory.0.join("none.conf")).expect("it is there");
+        assert_eq!((made.len(), made.permissions().mode() & 0o777), (3, 0o600));
+        assert!(replace(&directory.0.join("none/a.conf"), b"").is_err());
+    }
+
+    #[test]
+    fn replacing_beside_other_calls_leaves_the_whole_of_one() {
+        let directory = Directory::new("replace-beside");
+        let path = directory.file("a.conf", "");
+        let whole = |call: u8| vec![b'a' + call; 100_000];
+        std::thread::scope(|scope| {
+            for call in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        replace(path, &whole(call)).expect("a writable directory");
+                        let read = fs::read(path).expect("the file is there");
+                        assert!((0..4).any(|call| read == whole(call)), "a whole file");
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(&directory.0).expect("our directory").count(), 1);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Versions and cipher suites by the names that configurations use.
 
+use rustls::crypto::CipherSuiteCommon;
 use rustls::crypto::ring::cipher_suite as suites;
 use rustls::version::{TLS12, TLS13};
-use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion, Tls12CipherSuite};
 
 /// A suite of TLS 1.2.
 struct Suite {
@@ -17,17 +18,39 @@ struct Suite {
 const ALL: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "AEAD", "TLSv1.2"];
 
+/// Suite of TLS 1.2 for connections of any length, as OpenSSL has it. rustls ends a connection with
+/// AES-GCM behind 2^24 records, which are as many replies: TLS 1.2 has no change of keys here. Each
+/// record has a number of its own as its nonce, of 64 bits.
+const fn of_any_length(suite: SupportedCipherSuite) -> Tls12CipherSuite {
+    let SupportedCipherSuite::Tls12(suite) = suite else { panic!("a suite of TLS 1.2") };
+    let CipherSuiteCommon { suite: id, hash_provider, .. } = suite.common;
+    Tls12CipherSuite {
+        common: CipherSuiteCommon { suite: id, hash_provider, confidentiality_limit: u64::MAX },
+        prf_provider: suite.prf_provider,
+        kx: suite.kx,
+        sign: suite.sign,
+        aead_alg: suite.aead_alg,
+    }
+}
+
+static ECDSA_AES_256: Tls12CipherSuite =
+    of_any_length(suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384);
+static ECDSA_AES_128: Tls12CipherSuite =
+    of_any_length(suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256);
+static RSA_AES_256: Tls12CipherSuite = of_any_length(suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384);
+static RSA_AES_128: Tls12CipherSuite = of_any_length(suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256);
+
 /// Suites of TLS 1.2 in the server's order.
 const SUITES: &[Suite] = &[
     Suite {
         name: "ECDHE-ECDSA-AES256-GCM-SHA384",
         words: &["ECDSA", "aECDSA", "AES", "AES256", "AESGCM", "SHA384"],
-        suite: suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        suite: SupportedCipherSuite::Tls12(&ECDSA_AES_256),
     },
     Suite {
         name: "ECDHE-ECDSA-AES128-GCM-SHA256",
         words: &["ECDSA", "aECDSA", "AES", "AES128", "AESGCM", "SHA256"],
-        suite: suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        suite: SupportedCipherSuite::Tls12(&ECDSA_AES_128),
     },
     Suite {
         name: "ECDHE-ECDSA-CHACHA20-POLY1305",
@@ -37,12 +60,12 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "ECDHE-RSA-AES256-GCM-SHA384",
         words: &["aRSA", "AES", "AES256", "AESGCM", "SHA384"],
-        suite: suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        suite: SupportedCipherSuite::Tls12(&RSA_AES_256),
     },
     Suite {
         name: "ECDHE-RSA-AES128-GCM-SHA256",
         words: &["aRSA", "AES", "AES128", "AESGCM", "SHA256"],
-        suite: suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        suite: SupportedCipherSuite::Tls12(&RSA_AES_128),
     },
     Suite {
         name: "ECDHE-RSA-CHACHA20-POLY1305",
@@ -157,6 +180,14 @@ mod tests {
 
     fn names(list: &str) -> Vec<&'static str> {
         chosen_of_tls12(list).into_iter().map(|index| SUITES[index].name).collect()
+    }
+
+    #[test]
+    fn no_suite_of_tls_12_ends_a_connection_by_its_length() {
+        for suite in SUITES {
+            let SupportedCipherSuite::Tls12(of_tls12) = suite.suite else { panic!("TLS 1.2") };
+            assert_eq!(of_tls12.common.confidentiality_limit, u64::MAX, "{}", suite.name);
+        }
     }
 
     #[test]

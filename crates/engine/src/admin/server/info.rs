@@ -265,7 +265,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("process_id", fact("process_id"));
     lines.line("process_supervised", fact("process_supervised"));
     lines.line("run_id", fact("run_id"));
-    lines.line("tcp_port", config.port);
+    lines.line("tcp_port", if config.port > 0 { config.port } else { config.tls_port });
     lines.line("server_time_usec", cx.shared.clock.wall_us());
     lines.line("uptime_in_seconds", uptime_s);
     lines.line("uptime_in_days", uptime_s / 86_400);
@@ -287,11 +287,14 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
 /// Lines of the server's listeners.
 fn listeners(config: &ServerConfig) -> Vec<String> {
     let mut lines = Vec::new();
+    let binds: String = config.bind.iter().map(|bind| format!(",bind={bind}")).collect();
     if config.port > 0 {
-        let binds: String = config.bind.iter().map(|bind| format!(",bind={bind}")).collect();
         lines.push(format!("name=tcp{binds},port={}", config.port));
     }
     lines.extend(config.unix_socket.iter().map(|path| format!("name=unix,bind={path}")));
+    if config.tls_port > 0 {
+        lines.push(format!("name=tls{binds},port={}", config.tls_port));
+    }
     lines
 }
 

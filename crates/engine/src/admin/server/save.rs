@@ -16,6 +16,7 @@ use crate::saving::{LoadSource, Present};
 use crate::shared::loading::Reload;
 use crate::shared::{AlreadySaving, Shared};
 use crate::slots::parking::WaitTarget;
+use crate::worker::session::Begun;
 
 const REWRITING: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use \
                          BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
@@ -290,6 +291,7 @@ fn begin_load(
         shared.note_detached(&detached);
     }
     shared.loading.begin_reload(cx.session.id(), shared.clock.unix_us() / 1_000_000);
+    cx.session.note_begun(Begun::Reload);
     cx.worker.refresh_loading(shared);
     if shared.host.saving().load_in_background(source).is_err() {
         shared.loading.end_reload(false);

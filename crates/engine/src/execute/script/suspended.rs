@@ -210,7 +210,7 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
                 Next::Turn
             }
             Step::Done | Step::Blocked => {
-                self.session.end_attempts(self.shared, self.worker.index);
+                self.session.end_attempts(self.shared, self.worker);
                 let reply_bytes = self.reply.len() - before;
                 self.note_script(&pending, reply_bytes);
                 if !pending.wants_reply {
@@ -366,6 +366,8 @@ pub fn run_orphans<E: Enter>(shared: &Arc<Shared>, worker: &mut Worker, reader: 
             reader: &mut *reader,
             reply: &mut reply,
         };
+        // Changes are not those of the session that was served last, which may not want to be told.
+        executor.worker.begin_changes(executor.session.id(), false);
         executor.go_on_with_script(&[]);
         // It is an orphan still, or ends.
         serve::end_session(shared, worker, session);
@@ -430,7 +432,7 @@ pub(crate) fn end(shared: &Shared, worker: &mut Worker, session: &mut Session) {
     if let Some(running) = &suspended.running {
         shared.scripts.running.leave(running);
     }
-    worker.scripts.abandoned.push((suspended.machine, suspended.run));
+    worker.scripts.abandon(suspended.machine, suspended.run);
     if let SuspendedReach::Unit(unit) = suspended.reach {
         unit.resume(shared, worker).abandon();
     }

@@ -448,8 +448,8 @@ impl<S: Default> Keyspace<S> {
         table.visit_bucket(from, granularity, &self.seed, section, visit)
     }
 
-    /// All entries of a slot. Under the slot's lock, exactly those; otherwise a concurrent change
-    /// may be seen in part.
+    /// All entries of a slot, each once. Under the slot's lock, or if its word is unchanged
+    /// afterwards, exactly those; otherwise a concurrent change may be seen in part.
     pub fn entries<'g>(
         &'g self,
         database: usize,
@@ -457,7 +457,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
         let table = self.database(database, section).map(|found| &found.tables[slot]);
-        table.into_iter().flat_map(move |table| table.entries(section))
+        table.into_iter().flat_map(move |table| table.entries(&self.seed, section))
     }
 
     /// The entries of a slot that expire, without touching the others.
@@ -468,7 +468,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
         let table = self.database(database, section).map(|found| &found.tables[slot]);
-        table.into_iter().flat_map(move |table| table.expiring_entries(section))
+        table.into_iter().flat_map(move |table| table.expiring_entries(&self.seed, section))
     }
 
     /// True if a slot has entries that expire.

@@ -19,7 +19,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_rcu::{Domain, Flavour, Garbage};
@@ -93,6 +93,8 @@ pub struct Keyspace<S> {
     databases: Box<[AtomicPtr<Database>]>,
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
+    /// Number of times that databases were exchanged or taken out.
+    replaced_count: AtomicU64,
     seed: Seed,
     cuts: Arc<Cuts>,
     /// That of `cuts`: writers read its epoch with one step less.
@@ -127,6 +129,7 @@ impl<S: Default> Keyspace<S> {
             slots: PerSlot::default(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
+            replaced_count: AtomicU64::new(0),
             seed,
             active_cut: Arc::clone(cuts.active()),
             cuts,
@@ -487,6 +490,20 @@ impl<S: Default> Keyspace<S> {
     pub fn swap_databases(&self, first: usize, second: usize, alone: &ClosedGate<'_>) {
         self.check_alone(alone);
         // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with
+    /// Number of times that databases were exchanged or taken out, which no slot's word shows. To
+    /// be compared by a thread that has found something and passed the gate since: lookups on both
+    /// sides are of one moment only if it is the same.
+    #[must_use]
+    pub fn replaced_count(&self) -> u64 {
+        // Relaxed: changed with the gate closed, which orders it.
+        self.replaced_count.load(Ordering::Relaxed)
+    }
+
+    fn note_replaced(&self, _alone: &ClosedGate<'_>) {
+        // Relaxed: as in `replaced_count`.
+        self.replaced_count.fetch_add(1, Ordering::Relaxed);
+    }
+
         // `database`.
         let one = self.databases[first].load(Ordering::Relaxed);
         let other = self.databases[second].load(Ordering::Relaxed);
@@ -494,6 +511,7 @@ impl<S: Default> Keyspace<S> {
         self.databases[second].store(one, Ordering::Release);
         if !(one.is_null() && other.is_null()) {
             // Relaxed: as in `database_or_new`.
+        self.note_replaced(alone);
             self.databases_end.fetch_max(first.max(second) + 1, Ordering::Relaxed);
         }
     }
@@ -515,6 +533,7 @@ impl<S: Default> Keyspace<S> {
         let detached = Detached { key_count: database.key_count(), bytes: database.total_bytes() };
         let departing = Departing { content, detached, to: Arc::clone(&self.unreachable) };
         let departing = NonNull::from(Box::leak(Box::new(departing))).cast();
+        self.note_replaced(alone);
         // SAFETY: `arrive` takes the box, on any thread. The heap is of the members' domain;
         // readers refer to the content, which `arrive` does not free. It counts no bytes: they are
         // counted apart, and must not hold writers back.

@@ -19,7 +19,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_rcu::{Domain, Flavour, Garbage};
@@ -93,6 +93,8 @@ pub struct Keyspace<S> {
     databases: Box<[AtomicPtr<Database>]>,
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
+    /// Number of times that databases were exchanged or taken out.
+    replaced_count: AtomicU64,
     seed: Seed,
     cuts: Arc<Cuts>,
     /// That of `cuts`: writers read its epoch with one step less.
@@ -127,6 +129,7 @@ impl<S: Default> Keyspace<S> {
             slots: PerSlot::default(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
+            replaced_count: AtomicU64::new(0),
             seed,
             active_cut: Arc::clone(cuts.active()),
             cuts,
@@ -386,12 +389,11 @@ impl<S: Default> Keyspace<S> {
             .map_or(0, |database| database.volatile_count.load(Ordering::Relaxed))
     }
 
-    /// Number of keys in one slot of a database.
+    /// Number of keys in one slot of a database. As for a lookup without a lock, the slot's word
+    /// decides whether it counts; otherwise it is a hint.
     #[must_use]
     pub fn slot_key_count(&self, database: usize, slot: SlotNumber, section: Section<'_>) -> u32 {
-        // Relaxed: a statistic for a thread that does not own the slot's lock.
-        self.database(database, section)
-            .map_or(0, |database| database.key_counts[slot].load(Ordering::Relaxed))
+        self.database(database, section).map_or(0, |database| database.slot_key_count(slot))
     }
 
     /// Counts of the parts of a slot's table. Takes time proportional to its size.
@@ -406,7 +408,9 @@ impl<S: Default> Keyspace<S> {
             .map_or_else(TableShape::default, |found| found.tables[slot].shape(section))
     }
 
-    /// First slot from `from` on that has keys in a database; by the bitmap, 64 slots at a step.
+    /// First slot from `from` on that may have keys in a database; by the bitmap, 64 slots at a
+    /// step. Every slot that has keys is among them, also while a change of several publications
+    /// has taken them out for a moment. One that is found empty is passed by from now on.
     #[must_use]
     pub fn next_nonempty_slot(
         &self,
@@ -418,10 +422,17 @@ impl<S: Default> Keyspace<S> {
         let mut index = from / 64;
         let mut mask = u64::MAX.checked_shl((from % 64) as u32)?;
         while index < database.nonempty.len() {
-            // Relaxed: a key added meanwhile may be missed, as a walk is atomic per slot only.
+            // Relaxed: pairs with nothing, see `Database::note_nonempty`. A key added meanwhile may
+            // be missed, as a walk is atomic per slot only.
             let bits = database.nonempty[index].load(Ordering::Relaxed) & mask;
             if bits != 0 {
-                return SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize);
+                let slot = SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize)?;
+                if database.slot_key_count(slot) == 0
+                    && let Some(_lock) = self.try_lock(slot)
+                {
+                    database.note_empty(slot);
+                }
+                return Some(slot);
             }
             mask = u64::MAX;
             index += 1;
@@ -448,8 +459,8 @@ impl<S: Default> Keyspace<S> {
         table.visit_bucket(from, granularity, &self.seed, section, visit)
     }
 
-    /// All entries of a slot. Under the slot's lock, exactly those; otherwise a concurrent change
-    /// may be seen in part.
+    /// All entries of a slot, each once. Under the slot's lock, or if its word is unchanged
+    /// afterwards, exactly those; otherwise a concurrent change may be seen in part.
     pub fn entries<'g>(
         &'g self,
         database: usize,
@@ -457,7 +468,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
         let table = self.database(database, section).map(|found| &found.tables[slot]);
-        table.into_iter().flat_map(move |table| table.entries(section))
+        table.into_iter().flat_map(move |table| table.entries(&self.seed, section))
     }
 
     /// The entries of a slot that expire, without touching the others.
@@ -468,7 +479,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
         let table = self.database(database, section).map(|found| &found.tables[slot]);
-        table.into_iter().flat_map(move |table| table.expiring_entries(section))
+        table.into_iter().flat_map(move |table| table.expiring_entries(&self.seed, section))
     }
 
     /// True if a slot has entries that expire.
@@ -479,6 +490,20 @@ impl<S: Default> Keyspace<S> {
             .is_some_and(|found| found.expiring_counts[slot].load(Ordering::Relaxed) != 0)
     }
 
+    /// Number of times that databases were exchanged or taken out, which no slot's word shows. To
+    /// be compared by a thread that has found something and passed the gate since: lookups on both
+    /// sides are of one moment only if it is the same.
+    #[must_use]
+    pub fn replaced_count(&self) -> u64 {
+        // Relaxed: changed with the gate closed, which orders it.
+        self.replaced_count.load(Ordering::Relaxed)
+    }
+
+    fn note_replaced(&self, _alone: &ClosedGate<'_>) {
+        // Relaxed: as in `replaced_count`.
+        self.replaced_count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Exchanges two databases (`SWAPDB`).
     ///
     /// # Panics
@@ -486,6 +511,7 @@ impl<S: Default> Keyspace<S> {
     /// When `alone` is of another keyspace's gate.
     pub fn swap_databases(&self, first: usize, second: usize, alone: &ClosedGate<'_>) {
         self.check_alone(alone);
+        self.note_replaced(alone);
         // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with
         // `database`.
         let one = self.databases[first].load(Ordering::Relaxed);
@@ -507,6 +533,7 @@ impl<S: Default> Keyspace<S> {
     /// When `alone` is of another keyspace's gate.
     pub fn detach(&self, database: usize, alone: &ClosedGate<'_>, heap: &Heap) -> Option<Detached> {
         self.check_alone(alone);
+        self.note_replaced(alone);
         // AcqRel: takes over what the last writers published.
         let pointer = self.databases[database].swap(ptr::null_mut(), Ordering::AcqRel);
         let content = NonNull::new(pointer)?;

@@ -659,8 +659,10 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Answers a command that needs what a script has had for too long.
     #[cold]
     fn refuse_busy(&mut self, id: CommandId, kind: script::Kind) -> Step {
-        // With its first attempt it may have joined the queue, where nobody would look for it.
+        // With its first attempt it may have joined the queue, where nobody would look for it, and
+        // left something for the second.
         self.shared.token.leave(self.ticket());
+        self.session.forget_attempts(self.shared, self.worker);
         self.worker.stats(self.shared).command(id).rejected.add(1);
         self.error(&busy_error(kind));
         Step::Done

@@ -413,7 +413,7 @@ impl Session {
 
     /// Forgets what the present command left for its next attempt. One that waited may have been
     /// refused in the end, and the next command must not find it.
-    fn forget_attempts(&mut self, shared: &Shared, worker: &mut Worker) {
+    pub(crate) fn forget_attempts(&mut self, shared: &Shared, worker: &mut Worker) {
         self.walk = None;
         worker.migrations.forget(self.id());
         if self.begun.take() == Some(Begun::Reload) {

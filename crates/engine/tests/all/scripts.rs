@@ -1,6 +1,9 @@
 //! Scripts among other sessions: what they lock, what becomes of them when that is taken, and what
 //! of a run others see.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use tidemill_engine::execute::Next;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::{Ticket, WakeUp};
@@ -11,8 +14,12 @@ use crate::harness::{Left, Server};
 const NOW_MS: u64 = 1_700_000_000_000;
 
 fn eval(script: &str, keys: &[&str]) -> Vec<u8> {
+    eval_by("EVAL", script, keys)
+}
+
+fn eval_by(command: &str, script: &str, keys: &[&str]) -> Vec<u8> {
     let count = keys.len().to_string();
-    let words = [&["EVAL", script, &count], keys].concat();
+    let words = [&[command, script, &count], keys].concat();
     let mut input = format!("*{}\r\n", words.len());
     for word in words {
         input.push_str(&format!("${}\r\n{word}\r\n", word.len()));
@@ -233,4 +240,96 @@ fn messages_of_a_run_that_is_taken_back_are_not_told_and_come_once() {
     let places = ["keyspace@0__:s\r\n$3\r\nset", "paper", "keyspace@0__:undeclared"].map(place);
     assert!(places.is_sorted(), "{told}");
     assert_eq!(told.matches("paper").count(), 1, "{told}");
+}
+
+/// A loop that ends when the clock was moved on by [`LONG_MS`].
+const LONG: &str = " local t = os.clock() while os.clock() < t + 1000 do end ";
+const LONG_MS: u64 = 1_000_000;
+
+/// Gives a script with [`LONG`] in it its first turn. The next one ends that loop.
+fn begin_long(server: &mut Server, client: u64, input: &[u8]) {
+    let (clock, is_over) = (server.clock.clone(), AtomicBool::new(false));
+    let next = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                clock.advance_ms(1);
+                thread::yield_now();
+            }
+        });
+        let next = server.turn_once(client, input);
+        is_over.store(true, Ordering::Relaxed);
+        next
+    });
+    assert_eq!(next, Next::Turn);
+}
+
+#[test]
+fn a_read_only_script_is_of_one_moment_beside_a_flush_and_an_exchange_of_databases() {
+    let script = ["local a = redis.call('get', KEYS[1]) if a == 'old' then", LONG, "end"].concat()
+        + " return {a or 'nil', redis.call('get', KEYS[2]) or 'nil'}";
+    for (command, found) in
+        [(&["FLUSHALL"][..], "nil"), (&["FLUSHDB", "ASYNC"], "nil"), (&["SWAPDB", "0", "1"], "new")]
+    {
+        let mut server = Server::new(1, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(0));
+        server.call(other, &["SELECT", "1"]);
+        server.call(other, &["MSET", "x", "new", "y", "new"]);
+        server.call(other, &["SELECT", "0"]);
+        server.call(other, &["MSET", "x", "old", "y", "old"]);
+        begin_long(&mut server, client, &eval_by("EVAL_RO", &script, &["x", "y"]));
+        assert_eq!(server.call(other, command), "+OK\r\n");
+        server.clock.advance_ms(LONG_MS);
+        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        let reply = format!("*2\r\n$3\r\n{found}\r\n$3\r\n{found}\r\n");
+        assert_eq!(server.take_output(client), reply, "{command:?}");
+    }
+}
+
+#[test]
+fn walks_and_counts_wait_for_a_script_that_has_emptied_a_slot() {
+    let script =
+        ["redis.call('del', KEYS[1])", LONG, "redis.call('set', KEYS[1], 'again')"].concat();
+    for (request, reply) in [
+        ("KEYS *\r\n", "*1\r\n$1\r\nk\r\n"),
+        ("SCAN 0\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n"),
+        ("DBSIZE\r\n", ":1\r\n"),
+        ("RANDOMKEY\r\n", "$1\r\nk\r\n"),
+    ] {
+        let mut server = Server::new(1, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(0));
+        server.call(client, &["SET", "k", "old"]);
+        begin_long(&mut server, client, &eval(&script, &["k"]));
+        let next = server.turn_once(other, request.as_bytes());
+        assert_eq!(next, Next::WakeUp(WakeUp::Message), "{request:?}");
+        server.clock.advance_ms(LONG_MS);
+        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        assert_eq!(server.turn_once(other, b""), Next::Input { wanted: 1 });
+        assert_eq!(server.take_output(other), reply);
+    }
+}
+
+/// `bar` is behind `hello` in the order of slots.
+#[test]
+fn a_walk_that_is_refused_beside_a_busy_script_is_not_gone_on_with() {
+    let script =
+        ["redis.call('del', KEYS[1])", LONG, "redis.call('set', KEYS[1], 'again')"].concat();
+    for request in ["KEYS *\r\n", "DBSIZE\r\n"] {
+        let mut server = Server::new(1, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(0));
+        server.call(client, &["MSET", "hello", "", "bar", ""]);
+        begin_long(&mut server, client, &eval(&script, &["bar"]));
+        let next = server.turn_once(other, request.as_bytes());
+        assert_eq!(next, Next::WakeUp(WakeUp::Message), "{request:?}");
+        // Beyond `busy-reply-threshold`.
+        server.clock.advance_ms(6_000);
+        assert_eq!(server.turn_once(other, b""), Next::Input { wanted: 1 });
+        assert!(server.take_output(other).starts_with("-BUSY"), "{request:?}");
+        assert_eq!(server.turn_once(other, request.as_bytes()), Next::Input { wanted: 1 });
+        assert!(server.take_output(other).starts_with("-BUSY"), "{request:?} at once");
+        server.clock.advance_ms(LONG_MS);
+        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        assert_eq!(server.call(other, &["DEL", "hello"]), ":1\r\n");
+        assert_eq!(server.call(other, &["KEYS", "*"]), "*1\r\n$3\r\nbar\r\n", "{request:?}");
+        assert_eq!(server.call(other, &["DBSIZE"]), ":1\r\n");
+    }
 }

@@ -9,7 +9,7 @@ use super::directory::{Directory, Target, target};
 use super::key_class::KeyClass;
 use super::segment::{Position, SegmentWord};
 use crate::entry::{self, EntryRef};
-use crate::hash::Seed;
+use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::key::{KeyHash, NO_PLACE};
 use crate::limits::MERGED_ENTRIES_MAX;
@@ -289,26 +289,41 @@ impl Table {
         next.or_else(|| segment.end()).unwrap_or(0)
     }
 
-    /// All entries.
-    pub(crate) fn entries<'g>(&self, section: Section<'g>) -> impl Iterator<Item = EntryRef<'g>> {
-        self.segments(section).flat_map(move |segment| segment.entries(section))
-    }
-
-    /// The entries that expire.
-    pub(crate) fn expiring_entries<'g>(
-        &self,
+    /// All entries, each once.
+    pub(crate) fn entries<'g>(
+        &'g self,
+        seed: &'g Seed,
         section: Section<'g>,
     ) -> impl Iterator<Item = EntryRef<'g>> {
-        self.segments(section).flat_map(move |segment| segment.expiring_entries(section))
+        self.segments(section).flat_map(move |(from, segment)| {
+            segment.entries(section).filter(only_from(from, segment, seed))
+        })
     }
 
-    /// All segments.
-    pub(super) fn segments<'g>(&self, section: Section<'g>) -> impl Iterator<Item = SegmentWord> {
+    /// The entries that expire, each once.
+    pub(crate) fn expiring_entries<'g>(
+        &'g self,
+        seed: &'g Seed,
+        section: Section<'g>,
+    ) -> impl Iterator<Item = EntryRef<'g>> {
+        self.segments(section).flat_map(move |(from, segment)| {
+            segment.expiring_entries(section).filter(only_from(from, segment, seed))
+        })
+    }
+
+    /// All segments, each with the hash from which on its entries are in none before: a segment
+    /// that was merged meanwhile, or is being divided, begins before the end of the last one. No
+    /// version tells of that, as resizes change none.
+    pub(super) fn segments<'g>(
+        &'g self,
+        section: Section<'g>,
+    ) -> impl Iterator<Item = (u64, SegmentWord)> {
         let mut next = Some(0_u64);
         std::iter::from_fn(move || {
-            let segment = self.segment_of(next.take()?, section)?;
+            let from = next.take()?;
+            let segment = self.segment_of(from, section)?;
             next = segment.end();
-            Some(segment)
+            Some((from, segment))
         })
     }
 
@@ -325,6 +340,17 @@ impl Table {
         // SAFETY: the caller's promise.
         unsafe { free_target(word, section) }
     }
+}
+
+/// Tells which entries of a segment have hashes from `from` on. Hashes only where there may be
+/// others.
+fn only_from<'g>(
+    from: u64,
+    segment: SegmentWord,
+    seed: &'g Seed,
+) -> impl FnMut(&EntryRef<'g>) -> bool {
+    let has_others = segment.prefix() < from;
+    move |entry| !has_others || hash(seed, entry.key()) >= from
 }
 
 /// Merges a segment with the other half of its parent's range when both together are small; true if

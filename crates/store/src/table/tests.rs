@@ -57,13 +57,19 @@ impl Tested {
         self.free_garbage();
     }
 
-    fn remove(&self, number: usize) {
+    /// Takes an entry out; nothing is freed.
+    fn take(&self, number: usize) -> EntryRef<'static> {
         let hash = self.hash(number);
         let key_hash = KeyHash::new(SlotNumber::default(), hash);
         let found = self.table.find(key_hash, key(number).as_bytes(), section());
         let (entry, position) = found.expect("it was inserted");
         position.clear();
         self.table.tidy(hash, &self.seed, section(), &self.heap);
+        entry
+    }
+
+    fn remove(&self, number: usize) {
+        let entry = self.take(number);
         // SAFETY: no reference to it is left.
         unsafe { crate::entry::free_whole(entry) };
         self.free_garbage();
@@ -76,7 +82,7 @@ impl Tested {
 
     /// Asserts that the known bits are right, and that splits need few others.
     fn check(&self) {
-        for segment in self.table.segments(section()) {
+        for (_, segment) in self.table.segments(section()) {
             let mut hashed_count = 0;
             for (word, known) in segment.known_entries() {
                 let entry = entry_of(word, section()).expect("empty places are left out");
@@ -128,5 +134,38 @@ fn a_table_that_shrank_and_grows_again_hashes_few_keys() {
         (0..60_000).filter(|number| number % 50 != round).for_each(|number| tested.insert(number));
         tested.check();
     }
+    tested.finish();
+}
+
+/// The walk has read the first segment when that is merged with the next one.
+#[test]
+fn a_walk_meets_entries_once_beside_a_merge() {
+    const COUNT: usize = 1200;
+    let tested = Tested::new();
+    (0..COUNT).for_each(|number| tested.insert(number));
+    let segment_count = || tested.table.segments(section()).count();
+    let mut merged_count = 0;
+    for number in 0..COUNT {
+        let before = segment_count();
+        let (_, first) = tested.table.segments(section()).next().expect("there are entries");
+        let first_count = first.entry_count() as usize;
+        let mut walk = tested.table.entries(&tested.seed, section());
+        let mut met: Vec<_> = walk.by_ref().take(first_count).map(EntryRef::pointer).collect();
+        let gone = tested.take(number);
+        let mut is_met_twice = false;
+        for entry in walk {
+            is_met_twice |= met.contains(&entry.pointer());
+            met.push(entry.pointer());
+        }
+        assert!(!is_met_twice, "beside the removal of key {number}");
+        let left = COUNT - number - 1;
+        assert!((left..=left + 1).contains(&met.len()), "{} of {left}", met.len());
+        let is_merged = before > segment_count();
+        merged_count += usize::from(is_merged);
+        // SAFETY: no reference to it is left.
+        unsafe { crate::entry::free_whole(gone) };
+        tested.free_garbage();
+    }
+    assert!(merged_count > 0, "nothing was merged");
     tested.finish();
 }

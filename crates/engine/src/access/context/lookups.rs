@@ -76,6 +76,16 @@ impl Sightings {
         }
     }
 
+    /// No lookup counts: the command has to run again.
+    fn spoil_all(&mut self) {
+        let all = match self {
+            Sightings::None => &mut [],
+            Sightings::One(seen) => std::slice::from_mut(seen),
+            Sightings::Several(all) => all,
+        };
+        all.iter_mut().for_each(|seen| seen.before = Word::of_vain_lookup());
+    }
+
     /// The word of a slot as it was loaded before the last lookup in it.
     pub(super) fn word_before(&self, slot: SlotNumber) -> Option<Word> {
         let all = match self {
@@ -127,6 +137,12 @@ impl Lookups {
             Sightings::One(seen) => vec![seen.slot()],
             Sightings::Several(all) => all.iter().map(Seen::slot).collect(),
         }
+    }
+
+    /// No lookup counts any more: what was found is in another database, or in none.
+    #[cold]
+    pub(crate) fn spoil(&mut self) {
+        self.seen.spoil_all();
     }
 
     /// A slot that changed or is held since a lookup in it.

@@ -32,7 +32,9 @@ use crate::worker::session::{ReplyMode, Session};
 /// Access of a suspended run to keys.
 enum SuspendedReach {
     Unit(Box<SuspendedUnit>),
-    Lookups(Lookups),
+    /// Lookups, and how often databases had been replaced then: the gate is passed before the run
+    /// goes on.
+    Lookups(Lookups, u64),
 }
 
 /// A run between two turns.
@@ -135,7 +137,9 @@ pub(super) fn suspend<'k, E: Enter>(
             }
             SuspendedReach::Unit(Box::new(unit.suspend()))
         }
-        Reach::Lookups(lookups) => SuspendedReach::Lookups(lookups),
+        Reach::Lookups(lookups) => {
+            SuspendedReach::Lookups(lookups, executor.shared.keyspace.replaced_count())
+        }
         Reach::Lent => unreachable!("no command runs between two turns"),
     };
     drop(gate);
@@ -169,7 +173,12 @@ impl Suspended {
         let shared: &'k Shared = executor.shared;
         let reach = match self.reach {
             SuspendedReach::Unit(unit) => Reach::Unit(unit.resume(shared, executor.worker)),
-            SuspendedReach::Lookups(lookups) => Reach::Lookups(lookups),
+            SuspendedReach::Lookups(mut lookups, replaced_count) => {
+                if shared.keyspace.replaced_count() != replaced_count {
+                    lookups.spoil();
+                }
+                Reach::Lookups(lookups)
+            }
         };
         executor.session.select(self.selected);
         let start_us = executor.worker.run.start_us();

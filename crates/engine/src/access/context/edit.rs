@@ -291,6 +291,26 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         Ok(Some(result))
     }
 
+    /// As [`Edit::change`], where `change` also returns an event that is told before the change's
+    /// own. Tells whether anything was changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Edit::change`].
+    pub(crate) fn change_behind<C: Collection>(
+        mut self,
+        event: Event,
+        change: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, Option<Event>)>, CommandError>,
+    ) -> Result<bool, CommandError> {
+        let Some((published, before)) = self.publish_edit(change)? else { return Ok(false) };
+        let Edit { cx, database, key, key_hash, found } = self;
+        if let Some(before) = before {
+            cx.event(database, key, before);
+        }
+        cx.tree_changed(database, key, key_hash, event, found, published);
+        Ok(true)
+    }
+
     /// As [`Edit::change`] of a collection that exists, where what its elements are does not
     /// change: neither watchers nor waiters are told, and there may be no event.
     ///

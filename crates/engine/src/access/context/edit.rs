@@ -127,6 +127,13 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// Puts a value under the key in the place of whatever is there.
     pub fn put(self, new: NewEntry<'_>, event: Event) {
         let entry = self.build(new);
+        let is_new = self.found.is_none();
+        self.put_built(entry, event, is_new);
+    }
+
+    /// As [`Edit::put`]; the key counts as new whatever was there.
+    pub(crate) fn put_anew(self, new: NewEntry<'_>, event: Event) {
+        let entry = self.build(new);
         self.put_built(entry, event, true);
     }
 
@@ -169,9 +176,8 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         self.put_built(entry, event, false);
     }
 
-    /// Puts an entry in the place of whatever is there; tells of a new key if there was none and
-    /// `tells_new`.
-    fn put_built(self, entry: OwnedEntry, event: Event, tells_new: bool) {
+    /// Puts an entry in the place of whatever is there; tells of a new key if it `is_new`.
+    fn put_built(self, entry: OwnedEntry, event: Event, is_new: bool) {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;
         let heap = &cx.worker.heap;
@@ -182,7 +188,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             }
             None => lock.insert(database, key_hash.hash, entry, section, heap),
         }
-        cx.changed(database, key, key_hash, event, tells_new && found.is_none());
+        cx.changed(database, key, key_hash, event, is_new);
     }
 
     /// Puts a new collection, which `fill` fills with one element at least, under the key in the
@@ -206,13 +212,14 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
 
     /// Puts a new collection under the key in the place of whatever is there. `fill` fills it and
     /// returns its encoding and expiry, or `None` to leave all as it was; tells whether it was put.
+    /// The key counts as new if it `is_anew` or nothing was there.
     ///
     /// # Errors
     ///
     /// Those of `fill`; then nothing is changed.
     pub(crate) fn replace_as<C: Collection, E>(
         self,
-        event: Event,
+        (event, is_anew): (Event, bool),
         fill: impl FnOnce(&mut C::Edit<'_>) -> Filled<E>,
     ) -> Result<bool, E> {
         let Edit { cx, database, key, key_hash, found } = self;
@@ -224,7 +231,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let spec = TreeSpec { expires_at_ms, ..spec };
         let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         let _present = lock.put_tree::<C>(database, found, collection, spec, section, heap);
-        cx.changed(database, key, key_hash, event, found.is_none());
+        cx.changed(database, key, key_hash, event, is_anew || found.is_none());
         Ok(true)
     }
 
@@ -289,6 +296,26 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let Edit { cx, database, key, key_hash, found } = self;
         cx.tree_changed(database, key, key_hash, event, found, published);
         Ok(Some(result))
+    }
+
+    /// As [`Edit::change`], where `change` also returns an event that is told before the change's
+    /// own. Tells whether anything was changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Edit::change`].
+    pub(crate) fn change_behind<C: Collection>(
+        mut self,
+        event: Event,
+        change: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, Option<Event>)>, CommandError>,
+    ) -> Result<bool, CommandError> {
+        let Some((published, before)) = self.publish_edit(change)? else { return Ok(false) };
+        let Edit { cx, database, key, key_hash, found } = self;
+        if let Some(before) = before {
+            cx.event(database, key, before);
+        }
+        cx.tree_changed(database, key, key_hash, event, found, published);
+        Ok(true)
     }
 
     /// As [`Edit::change`] of a collection that exists, where what its elements are does not

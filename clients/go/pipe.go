@@ -16,8 +16,8 @@ import (
 // goroutines of the pipe hold the roles under load. A caller that finds nobody else there takes
 // both: it writes and reads itself, and no goroutine is woken.
 //
-// A pipe lives as long as its connection. When that fails, every request learns whether its bytes
-// left.
+// A pipe lives as long as its connection. When that fails, every request learns whether a server can
+// have executed a command of it.
 type pipe struct {
 	conn        net.Conn
 	pauseLength time.Duration // see gauge.pause; negative: never pause
@@ -42,7 +42,7 @@ type pipe struct {
 	finished  bool
 	dead      error
 	gone      atomic.Bool // dead, for those who do not hold the mutex
-	unsent    uint64      // after a failed write: requests from this sequence on never left whole
+	unsent    uint64      // after a failed write: from this sequence on nothing was executed
 	stats     PipeStats
 
 	writer   writerRole
@@ -247,7 +247,11 @@ func (p *pipe) takeBothRoles(r *request) {
 func (p *pipe) soloRun(ctx context.Context, r *request) (Reply, bool) {
 	n, err := p.conn.Write(r.wire)
 	if err != nil {
-		p.failedWrite(r.sequence, n == len(r.wire), err)
+		unsent := r.sequence
+		if n == len(r.wire) || mayHaveRun(r.wire, n) {
+			unsent++
+		}
+		p.failedWrite(unsent, err)
 	}
 	p.releaseWriter()
 	interruptible := ctx.Done() != nil
@@ -330,7 +334,8 @@ func (p *pipe) claimEnd() bool {
 	return true
 }
 
-// finish ends every request: sent ones with unknown outcome, the rest as not sent.
+// finish ends every request: those of which a command may have been executed with unknown outcome,
+// the rest as not sent.
 func (p *pipe) finish() {
 	p.watch.Stop()
 	for _, sent := range [2][]*request{p.reader.due[p.reader.next:], p.flight} {

@@ -149,7 +149,7 @@ func (c *Cluster) attempt(
 	}
 	own := info.needsOwn(r.wire)
 	if !ask && !own {
-		return sendOnce(ctx, target.node, r)
+		return c.noticed(sendOnce(ctx, target.node, r))
 	}
 	sent := newRequest()
 	sent.want, sent.wire = r.want, sent.wire[:0]
@@ -163,7 +163,7 @@ func (c *Cluster) attempt(
 		reply = target.own.run(ctx, sent, info)
 	} else {
 		var reusable bool
-		if reply, reusable = sendOnce(ctx, target.node, sent); reusable {
+		if reply, reusable = c.noticed(sendOnce(ctx, target.node, sent)); reusable {
 			sent.recycle()
 		}
 	}
@@ -174,6 +174,15 @@ func (c *Cluster) attempt(
 		}
 	}
 	return reply, true
+}
+
+// noticed takes what sendOnce returns. A request that its caller gave up goes no further; it may
+// have waited for a node that hangs.
+func (c *Cluster) noticed(reply Reply, reusable bool) (Reply, bool) {
+	if !reusable {
+		c.suspicion()
+	}
+	return reply, reusable
 }
 
 // sendOnce runs r on a node's pipe without repetition.

@@ -47,7 +47,7 @@ type pipe struct {
 
 	writer   writerRole
 	reader   readerRole
-	reads    atomic.Uint64    // reads and writes that made progress
+	progress atomic.Uint64    // reads, and writes that the silence is measured from
 	meter    meter            // guarded by the mutex, like resize
 	resize   func(wider bool) // see measure
 	measured atomic.Bool
@@ -63,6 +63,7 @@ type pipe struct {
 type writerRole struct {
 	batch    []*request
 	out      []byte
+	fresh    bool  // no reply was due before the chunk
 	ends     []int // where each request of the chunk ends in out
 	sequence uint64
 	pauser   *pauser
@@ -237,6 +238,9 @@ func (p *pipe) takeBothRoles(r *request) {
 	r.state.Store(stateSent)
 	r.sequence = p.writer.sequence
 	p.writer.sequence++
+	if p.reader.next == len(p.reader.due) {
+		p.reader.due, p.reader.next = p.reader.due[:0], 0
+	}
 	p.reader.due = append(p.reader.due, r)
 	p.stats.Writes++
 	p.stats.Requests++
@@ -269,6 +273,10 @@ func (p *pipe) soloRun(ctx context.Context, r *request) (Reply, bool) {
 			return p.soloAbandon(ctx, r)
 		}
 		if p.retryRead(err) {
+			if interruptible && ctx.Err() != nil {
+				// The deadline that was cleared may have been the one of this context.
+				return p.soloAbandon(ctx, r)
+			}
 			continue
 		}
 		p.kill(err)
@@ -369,7 +377,7 @@ func (p *pipe) look() {
 		p.mu.Unlock()
 		return
 	}
-	progress := p.reads.Load()
+	progress := p.progress.Load()
 	role := &p.reader
 	quiet := p.gauge.pending == 0 && progress == role.watched
 	if p.gauge.pending > 0 && progress == role.watched {

@@ -116,7 +116,7 @@ func (p *pipe) fill() (parse, full bool, err error) {
 		role.filled = false
 		role.bytes += n
 		if n > 0 {
-			p.reads.Add(1)
+			p.progress.Add(1)
 			err = nil
 		}
 		return false, n == len(space), err
@@ -137,7 +137,7 @@ func (p *pipe) fill() (parse, full bool, err error) {
 	if n == 0 {
 		return false, false, err
 	}
-	p.reads.Add(1)
+	p.progress.Add(1)
 	return true, role.filled, nil
 }
 

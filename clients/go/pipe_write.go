@@ -132,6 +132,7 @@ func (p *pipe) fillChunk() (taken int) {
 		taken++
 	}
 	p.mu.Lock()
+	w.fresh = p.gauge.pending == len(p.queue)+len(w.batch)
 	p.flight = append(p.flight, w.batch[:taken]...)
 	p.gauge.end(looked - taken)
 	p.gauge.move(len(w.out))
@@ -156,12 +157,28 @@ func (p *pipe) writeChunk(taken int) (int, error) {
 	if taken == 0 {
 		return 0, nil
 	}
-	n, err := p.conn.Write(w.out)
-	p.reads.Add(1)
+	n, err := p.writeOut()
 	if !large {
 		p.ensureReader()
 	}
 	return n, err
+}
+
+// writeOut writes the chunk. What counts as a sign of life is only a write before which no reply
+// was due, because the silence begins with it: others succeed as long as the socket's buffer has
+// room, though the server is hung. A large request may take longer than the IO timeout; each piece
+// of it counts, of which a hung server's socket takes few.
+func (p *pipe) writeOut() (written int, err error) {
+	out := p.writer.out
+	for err == nil && written < len(out) {
+		var n int
+		n, err = p.conn.Write(out[written:min(len(out), written+writePieceBytes)])
+		written += n
+		if p.writer.fresh || len(out) > writePieceBytes {
+			p.progress.Add(1)
+		}
+	}
+	return written, err
 }
 
 // ensureReader wakes the pipe's reader when replies are due and nobody reads. On a dead pipe the

@@ -143,6 +143,9 @@ func mayRepeatOpen(ctx context.Context, err error, flags commandFlags, options *
 	if errors.Is(err, ErrNotSent) {
 		return true
 	}
+	if errors.Is(err, ErrProtocol) {
+		return false // the same answer would end the next connection, and everybody's requests on it
+	}
 	safe := flags&commandReads != 0 && !options.NoRetry || idempotent(ctx)
 	return errors.Is(err, ErrMaybeSent) && safe
 }

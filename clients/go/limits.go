@@ -69,7 +69,7 @@ const (
 
 	// Limits on replies: more than a server can legally send is a protocol error, not an
 	// allocation.
-	replyLineMax  = 64 << 10
+	replyLineMax  = replyBulkMax // an error reply of a script, for example
 	replyBulkMax  = 512 << 20
 	replyItemsMax = 64 << 20
 	replyDepthMax = 128

@@ -123,7 +123,9 @@ func (p *pipe) fill() (parse, full bool, err error) {
 	}
 	if role.start == role.end {
 		role.start, role.end = 0, 0
-		if role.filled && len(role.buffer) < readBufferMaxBytes {
+		if len(role.buffer) > readBufferMaxBytes {
+			role.buffer = make([]byte, readBufferMaxBytes) // it grew for a long line
+		} else if role.filled && len(role.buffer) < readBufferMaxBytes {
 			role.buffer = make([]byte, 2*len(role.buffer))
 		}
 	}

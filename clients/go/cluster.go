@@ -187,11 +187,17 @@ func (c *Cluster) noticed(reply Reply, reusable bool) (Reply, bool) {
 
 // sendOnce runs r on a node's pipe without repetition.
 func sendOnce(ctx context.Context, n *node, r *request) (Reply, bool) {
-	p, err := n.choose(ctx)
-	if err != nil {
-		return failedReply(err), true
+	for {
+		p, err := n.choose(ctx)
+		if err != nil {
+			return failedReply(err), true
+		}
+		reply, reusable := p.do(ctx, r)
+		if !reusable || !retired(reply) {
+			return reply, reusable
+		}
+		r.rearm()
 	}
-	return p.do(ctx, r)
 }
 
 // judge decides what follows a failed attempt: another node, a pause (nil node), or the end.
@@ -328,6 +334,10 @@ func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool)
 		}
 	}
 	c.mu.Unlock()
+	for _, n := range gone {
+		n.refuse()
+		n.own.refuse()
+	}
 	for _, n := range gone {
 		err = errors.Join(err, n.close(ctx))
 		n.own.close()

@@ -41,7 +41,8 @@ type pipe struct {
 	watching  bool   // the watch ticks fast
 	finished  bool
 	dead      error
-	gone      atomic.Bool // dead, for those who do not hold the mutex
+	refusal   error       // why no request may enter any more
+	gone      atomic.Bool // refuses, for those who do not hold the mutex
 	unsent    uint64      // after a failed write: from this sequence on nothing was executed
 	stats     PipeStats
 
@@ -149,14 +150,14 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	}
 	independent := r.last.independent(rounds.Load())
 	p.mu.Lock()
-	for p.gauge.pending >= p.limit && p.dead == nil {
+	for p.gauge.pending >= p.limit && p.refusal == nil {
 		if err := p.waitForRoom(ctx); err != nil {
 			p.mu.Unlock()
 			return false, err
 		}
 	}
-	if p.dead != nil {
-		err := p.dead
+	if p.refusal != nil {
+		err := p.refusal
 		p.mu.Unlock()
 		return false, notSent(err)
 	}
@@ -220,7 +221,7 @@ func (p *pipe) wakeWaiters() {
 		return
 	}
 	room := len(p.waiters)
-	if p.dead == nil {
+	if p.refusal == nil {
 		room = min(room, p.limit-p.gauge.pending)
 	}
 	for i := range room {
@@ -317,13 +318,27 @@ func (p *pipe) retryRead(err error) bool {
 	return p.conn.SetReadDeadline(time.Time{}) == nil
 }
 
+// refuse lets no request enter any more; those that did go on.
+func (p *pipe) refuse(err error) {
+	p.mu.Lock()
+	p.refuseLocked(err)
+	p.mu.Unlock()
+}
+
+func (p *pipe) refuseLocked(err error) {
+	if p.refusal == nil {
+		p.refusal = err
+		p.gone.Store(true)
+		p.wakeWaiters()
+	}
+}
+
 // kill makes the pipe unusable; requests end when both roles are free.
 func (p *pipe) kill(err error) {
 	p.mu.Lock()
 	if p.dead == nil {
 		p.dead = err
-		p.gone.Store(true)
-		p.wakeWaiters()
+		p.refuseLocked(err)
 	}
 	last := p.claimEnd()
 	p.mu.Unlock()

@@ -68,6 +68,7 @@ func (b *Batch) Len() int { return b.count }
 
 // RunBatch sends the batch and returns one reply per command. Its error is the batch's own failure;
 // errors of single commands stand in their replies. A batch of reads only is repeated like a read.
+// ErrNotSent means that not one command left whole.
 func (c *Client) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
 	return runBatch(ctx, c, b)
 }

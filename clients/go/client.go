@@ -143,6 +143,9 @@ func mayRepeatOpen(ctx context.Context, err error, flags commandFlags, options *
 	if errors.Is(err, ErrNotSent) {
 		return true
 	}
+	if errors.Is(err, ErrProtocol) {
+		return false // the same answer would end the next connection, and everybody's requests on it
+	}
 	safe := flags&commandReads != 0 && !options.NoRetry || idempotent(ctx)
 	return errors.Is(err, ErrMaybeSent) && safe
 }
@@ -157,7 +160,7 @@ func WithIdempotent(ctx context.Context) context.Context {
 func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
 
 // Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes all
-// connections; blocked commands and subscriptions end at once. Its error is the context's, when
+// connections, with which blocked commands and subscriptions end. Its error is the context's, when
 // something was still pending: that ends with ErrMaybeSent or ErrNotSent, and ErrClosed.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
@@ -167,6 +170,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		c.follower.stop()
 		c.follower.group.Wait()
 	}
+	c.own.refuse()
 	err := c.node.close(ctx)
 	c.own.close()
 	return err

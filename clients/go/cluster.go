@@ -149,7 +149,7 @@ func (c *Cluster) attempt(
 	}
 	own := info.needsOwn(r.wire)
 	if !ask && !own {
-		return sendOnce(ctx, target.node, r)
+		return c.noticed(sendOnce(ctx, target.node, r))
 	}
 	sent := newRequest()
 	sent.want, sent.wire = r.want, sent.wire[:0]
@@ -163,7 +163,7 @@ func (c *Cluster) attempt(
 		reply = target.own.run(ctx, sent, info)
 	} else {
 		var reusable bool
-		if reply, reusable = sendOnce(ctx, target.node, sent); reusable {
+		if reply, reusable = c.noticed(sendOnce(ctx, target.node, sent)); reusable {
 			sent.recycle()
 		}
 	}
@@ -176,13 +176,28 @@ func (c *Cluster) attempt(
 	return reply, true
 }
 
+// noticed takes what sendOnce returns. A request that its caller gave up goes no further; it may
+// have waited for a node that hangs.
+func (c *Cluster) noticed(reply Reply, reusable bool) (Reply, bool) {
+	if !reusable {
+		c.suspicion()
+	}
+	return reply, reusable
+}
+
 // sendOnce runs r on a node's pipe without repetition.
 func sendOnce(ctx context.Context, n *node, r *request) (Reply, bool) {
-	p, err := n.choose(ctx)
-	if err != nil {
-		return failedReply(err), true
+	for {
+		p, err := n.choose(ctx)
+		if err != nil {
+			return failedReply(err), true
+		}
+		reply, reusable := p.do(ctx, r)
+		if !reusable || !retired(reply) {
+			return reply, reusable
+		}
+		r.rearm()
 	}
-	return p.do(ctx, r)
 }
 
 // judge decides what follows a failed attempt: another node, a pause (nil node), or the end.
@@ -319,6 +334,10 @@ func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool)
 		}
 	}
 	c.mu.Unlock()
+	for _, n := range gone {
+		n.refuse()
+		n.own.refuse()
+	}
 	for _, n := range gone {
 		err = errors.Join(err, n.close(ctx))
 		n.own.close()

@@ -34,10 +34,11 @@ var (
 	ErrNil = errors.New("tidemill: nil reply")
 	// ErrType: the reply has another type than asked for.
 	ErrType = errors.New("tidemill: unexpected reply type")
-	// ErrProtocol: the peer does not speak the protocol; the connection is closed.
+	// ErrProtocol: the peer does not speak the protocol; the connection is closed. What was sent on
+	// it is not repeated, because the answer would be the same.
 	ErrProtocol = errors.New("tidemill: protocol error")
-	// ErrLimit comes with ErrProtocol: a reply is larger than any a server may send (a line of 64
-	// KiB, a string of 512 MiB, 64 Mi items, 128 levels).
+	// ErrLimit comes with ErrProtocol: a reply is larger than those that are accepted (a line or a
+	// string of 512 MiB, 64 Mi items, 128 levels).
 	ErrLimit = errors.New("tidemill: limit exceeded")
 	// ErrTxAborted: EXEC found a watched key changed; nothing was executed.
 	ErrTxAborted = errors.New("tidemill: transaction aborted, a watched key changed")

@@ -25,6 +25,8 @@ const (
 	gatherAnswered = 512
 	// flushBytes ends gathering by size, and bounds how much is copied for one write.
 	flushBytes = 64 << 10
+	// writePieceBytes is the most that one system call writes of a large request; see writeOut.
+	writePieceBytes = 1 << 20
 	// gatherYieldsMax bounds the turns a flush gives to runnable goroutines.
 	gatherYieldsMax = 16
 
@@ -67,7 +69,7 @@ const (
 
 	// Limits on replies: more than a server can legally send is a protocol error, not an
 	// allocation.
-	replyLineMax  = 64 << 10
+	replyLineMax  = replyBulkMax // an error reply of a script, for example
 	replyBulkMax  = 512 << 20
 	replyItemsMax = 64 << 20
 	replyDepthMax = 128

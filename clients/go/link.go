@@ -33,6 +33,8 @@ func NewLink(conn net.Conn, options Options) (*Link, error) {
 // # Errors
 //
 // ErrNotSent or ErrMaybeSent; replies that did come are still appended. Error replies are replies.
+// When the connection fails in the middle of commands, it is ErrMaybeSent as soon as one of them
+// left whole.
 func (l *Link) Forward(
 	ctx context.Context, commands []byte, count int, replies []byte,
 ) ([]byte, error) {

@@ -220,9 +220,10 @@ func (n *node) closeLoose() {
 	}
 }
 
-// close refuses new requests, waits for pending ones while ctx lasts, and closes all connections.
-func (n *node) close(ctx context.Context) error {
+// refuse lets no new request enter; those that did go on.
+func (n *node) refuse() {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.closed = true
 	if n.attempt != nil {
 		n.attempt.cancel()
@@ -230,10 +231,16 @@ func (n *node) close(ctx context.Context) error {
 	if n.widening {
 		n.stopWidening()
 	}
-	pipes := n.pipes()
-	n.mu.Unlock()
+	for _, p := range n.pipes() {
+		p.refuse(ErrClosed)
+	}
+}
+
+// close refuses new requests, waits for pending ones while ctx lasts, and closes all connections.
+func (n *node) close(ctx context.Context) error {
+	n.refuse()
 	var err error
-	for _, p := range pipes {
+	for _, p := range n.pipes() {
 		err = errors.Join(err, p.drain(ctx))
 		p.kill(ErrClosed)
 		<-p.closed
@@ -242,7 +249,7 @@ func (n *node) close(ctx context.Context) error {
 	return err
 }
 
-// drain waits until nothing is pending.
+// drain waits until nothing is pending in a pipe that refuses requests.
 func (p *pipe) drain(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

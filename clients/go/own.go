@@ -40,6 +40,10 @@ func newOwnPool(n *node) *ownPool { return &ownPool{node: n, options: ownOptions
 // take returns an unused connection for exclusive use.
 func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
 	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return nil, notSent(ErrClosed)
+	}
 	for len(o.idle) > 0 {
 		last := len(o.idle) - 1
 		p := o.idle[last]
@@ -71,10 +75,15 @@ func (o *ownPool) give(p *ownPipe, clean bool) {
 	o.node.forget(p.conn)
 }
 
-func (o *ownPool) close() {
+// refuse lets nobody take a connection any more.
+func (o *ownPool) refuse() {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
+}
+
+func (o *ownPool) close() {
+	o.refuse()
 	o.dropIdle()
 }
 

@@ -18,6 +18,7 @@ type parser struct {
 	bulkLeft int // bytes still to come, line end excluded
 	bulkKind Kind
 	bulkTail int       // bytes of the line end still to come
+	scanned  int       // bytes of an incomplete line in which there is no end
 	raw      *rawReply // non-nil: replies are not decoded, see [Link]
 }
 
@@ -46,10 +47,12 @@ func (p *parser) next(data []byte) (used int, reply Reply, done bool, err error)
 			}
 			value, complete = p.takeBulk(), true
 		} else {
-			line, n, err := cutLine(data[used:])
+			line, n, err := cutLineFrom(data[used:], p.scanned)
 			if err != nil || n == 0 {
+				p.scanned = len(data) - used
 				return used, Reply{}, false, err
 			}
+			p.scanned = 0
 			used += n
 			if value, complete, err = p.line(line); err != nil {
 				return used, Reply{}, false, err
@@ -64,13 +67,19 @@ func (p *parser) next(data []byte) (used int, reply Reply, done bool, err error)
 }
 
 // cutLine returns the first line without its end, and the bytes it takes; 0 when it is incomplete.
-func cutLine(data []byte) (line []byte, used int, err error) {
-	end := bytes.IndexByte(data, '\n')
-	if end < 0 {
+func cutLine(data []byte) (line []byte, used int, err error) { return cutLineFrom(data, 0) }
+
+// cutLineFrom is cutLine where the first bytes, in which there is no end, were looked at before.
+func cutLineFrom(data []byte, scanned int) (line []byte, used int, err error) {
+	end := bytes.IndexByte(data[scanned:], '\n')
+	if end += scanned; end < scanned {
 		if len(data) > replyLineMax {
 			return nil, 0, tooLarge("line")
 		}
 		return nil, 0, nil
+	}
+	if end > replyLineMax {
+		return nil, 0, tooLarge("line")
 	}
 	if end == 0 || data[end-1] != '\r' {
 		return nil, 0, fmt.Errorf("%w: line without carriage return", ErrProtocol)

@@ -16,8 +16,8 @@ import (
 // goroutines of the pipe hold the roles under load. A caller that finds nobody else there takes
 // both: it writes and reads itself, and no goroutine is woken.
 //
-// A pipe lives as long as its connection. When that fails, every request learns whether its bytes
-// left.
+// A pipe lives as long as its connection. When that fails, every request learns whether a server can
+// have executed a command of it.
 type pipe struct {
 	conn        net.Conn
 	pauseLength time.Duration // see gauge.pause; negative: never pause
@@ -41,13 +41,14 @@ type pipe struct {
 	watching  bool   // the watch ticks fast
 	finished  bool
 	dead      error
-	gone      atomic.Bool // dead, for those who do not hold the mutex
-	unsent    uint64      // after a failed write: requests from this sequence on never left whole
+	refusal   error       // why no request may enter any more
+	gone      atomic.Bool // refuses, for those who do not hold the mutex
+	unsent    uint64      // after a failed write: from this sequence on nothing was executed
 	stats     PipeStats
 
 	writer   writerRole
 	reader   readerRole
-	reads    atomic.Uint64    // reads and writes that made progress
+	progress atomic.Uint64    // reads, and writes that the silence is measured from
 	meter    meter            // guarded by the mutex, like resize
 	resize   func(wider bool) // see measure
 	measured atomic.Bool
@@ -63,6 +64,7 @@ type pipe struct {
 type writerRole struct {
 	batch    []*request
 	out      []byte
+	fresh    bool  // no reply was due before the chunk
 	ends     []int // where each request of the chunk ends in out
 	sequence uint64
 	pauser   *pauser
@@ -148,14 +150,14 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	}
 	independent := r.last.independent(rounds.Load())
 	p.mu.Lock()
-	for p.gauge.pending >= p.limit && p.dead == nil {
+	for p.gauge.pending >= p.limit && p.refusal == nil {
 		if err := p.waitForRoom(ctx); err != nil {
 			p.mu.Unlock()
 			return false, err
 		}
 	}
-	if p.dead != nil {
-		err := p.dead
+	if p.refusal != nil {
+		err := p.refusal
 		p.mu.Unlock()
 		return false, notSent(err)
 	}
@@ -219,7 +221,7 @@ func (p *pipe) wakeWaiters() {
 		return
 	}
 	room := len(p.waiters)
-	if p.dead == nil {
+	if p.refusal == nil {
 		room = min(room, p.limit-p.gauge.pending)
 	}
 	for i := range room {
@@ -237,6 +239,9 @@ func (p *pipe) takeBothRoles(r *request) {
 	r.state.Store(stateSent)
 	r.sequence = p.writer.sequence
 	p.writer.sequence++
+	if p.reader.next == len(p.reader.due) {
+		p.reader.due, p.reader.next = p.reader.due[:0], 0
+	}
 	p.reader.due = append(p.reader.due, r)
 	p.stats.Writes++
 	p.stats.Requests++
@@ -247,7 +252,11 @@ func (p *pipe) takeBothRoles(r *request) {
 func (p *pipe) soloRun(ctx context.Context, r *request) (Reply, bool) {
 	n, err := p.conn.Write(r.wire)
 	if err != nil {
-		p.failedWrite(r.sequence, n == len(r.wire), err)
+		unsent := r.sequence
+		if n == len(r.wire) || mayHaveRun(r.wire, n) {
+			unsent++
+		}
+		p.failedWrite(unsent, err)
 	}
 	p.releaseWriter()
 	interruptible := ctx.Done() != nil
@@ -265,6 +274,10 @@ func (p *pipe) soloRun(ctx context.Context, r *request) (Reply, bool) {
 			return p.soloAbandon(ctx, r)
 		}
 		if p.retryRead(err) {
+			if interruptible && ctx.Err() != nil {
+				// The deadline that was cleared may have been the one of this context.
+				return p.soloAbandon(ctx, r)
+			}
 			continue
 		}
 		p.kill(err)
@@ -305,13 +318,27 @@ func (p *pipe) retryRead(err error) bool {
 	return p.conn.SetReadDeadline(time.Time{}) == nil
 }
 
+// refuse lets no request enter any more; those that did go on.
+func (p *pipe) refuse(err error) {
+	p.mu.Lock()
+	p.refuseLocked(err)
+	p.mu.Unlock()
+}
+
+func (p *pipe) refuseLocked(err error) {
+	if p.refusal == nil {
+		p.refusal = err
+		p.gone.Store(true)
+		p.wakeWaiters()
+	}
+}
+
 // kill makes the pipe unusable; requests end when both roles are free.
 func (p *pipe) kill(err error) {
 	p.mu.Lock()
 	if p.dead == nil {
 		p.dead = err
-		p.gone.Store(true)
-		p.wakeWaiters()
+		p.refuseLocked(err)
 	}
 	last := p.claimEnd()
 	p.mu.Unlock()
@@ -330,7 +357,8 @@ func (p *pipe) claimEnd() bool {
 	return true
 }
 
-// finish ends every request: sent ones with unknown outcome, the rest as not sent.
+// finish ends every request: those of which a command may have been executed with unknown outcome,
+// the rest as not sent.
 func (p *pipe) finish() {
 	p.watch.Stop()
 	for _, sent := range [2][]*request{p.reader.due[p.reader.next:], p.flight} {
@@ -364,7 +392,7 @@ func (p *pipe) look() {
 		p.mu.Unlock()
 		return
 	}
-	progress := p.reads.Load()
+	progress := p.progress.Load()
 	role := &p.reader
 	quiet := p.gauge.pending == 0 && progress == role.watched
 	if p.gauge.pending > 0 && progress == role.watched {

@@ -116,14 +116,16 @@ func (p *pipe) fill() (parse, full bool, err error) {
 		role.filled = false
 		role.bytes += n
 		if n > 0 {
-			p.reads.Add(1)
+			p.progress.Add(1)
 			err = nil
 		}
 		return false, n == len(space), err
 	}
 	if role.start == role.end {
 		role.start, role.end = 0, 0
-		if role.filled && len(role.buffer) < readBufferMaxBytes {
+		if len(role.buffer) > readBufferMaxBytes {
+			role.buffer = make([]byte, readBufferMaxBytes) // it grew for a long line
+		} else if role.filled && len(role.buffer) < readBufferMaxBytes {
 			role.buffer = make([]byte, 2*len(role.buffer))
 		}
 	}
@@ -137,7 +139,7 @@ func (p *pipe) fill() (parse, full bool, err error) {
 	if n == 0 {
 		return false, false, err
 	}
-	p.reads.Add(1)
+	p.progress.Add(1)
 	return true, role.filled, nil
 }
 

@@ -130,6 +130,10 @@ func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
 					t.Errorf("a lone caller did only %d of %d operations by itself", stats.Solo,
 						rounds)
 				}
+				synctest.Wait()
+				if kept := cap(p.reader.due); kept > 2*callers+soloStreak {
+					t.Errorf("%d callers leave %d places for requests", callers, kept)
+				}
 				p.kill(ErrClosed)
 				<-p.closed
 			})

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -73,4 +75,51 @@ func TestPipe_EndsWhenTheReaderDiesDuringAWrite(t *testing.T) {
 			}
 		}
 	}
+}
+
+// staleConn has the read deadline of an earlier caller when the first read begins. While that is
+// cleared, the context of the present caller ends and sets its own, which the clearing erases.
+type staleConn struct {
+	net.Conn // nil: nothing else is called
+	end      func()
+	reads    chan error
+	set      chan struct{}
+}
+
+func (c *staleConn) Write(data []byte) (int, error) { return len(data), nil }
+func (c *staleConn) Read([]byte) (int, error)       { return 0, <-c.reads }
+
+func (c *staleConn) Close() error {
+	c.reads <- net.ErrClosed
+	return nil
+}
+
+func (c *staleConn) SetReadDeadline(at time.Time) error {
+	if !at.IsZero() {
+		close(c.set)
+		return nil
+	}
+	c.end()
+	<-c.set
+	return nil
+}
+
+func TestPipe_SoloCallerSeesTheEndOfItsContextBesideAnEarlierDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &staleConn{reads: make(chan error, 2), set: make(chan struct{})}
+		conn.reads <- os.ErrDeadlineExceeded
+		p := newPipe(conn, Options{}.withDefaults(), nil)
+		p.gauge.streak = soloStreak
+		ctx, cancel := context.WithCancel(context.Background())
+		conn.end = cancel
+		started := time.Now()
+		r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
+		reply, _ := p.do(ctx, r)
+		if took := time.Since(started); took != 0 || !errors.Is(reply.Err(), context.Canceled) ||
+			!errors.Is(reply.Err(), ErrMaybeSent) || p.snapshot().Solo != 1 {
+			t.Errorf("after %v: %v", took, reply.Err())
+		}
+		p.kill(ErrClosed)
+		<-p.closed
+	})
 }

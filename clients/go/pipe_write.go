@@ -1,6 +1,7 @@
 package tidemill
 
 import (
+	"bytes"
 	"runtime"
 )
 
@@ -131,6 +132,7 @@ func (p *pipe) fillChunk() (taken int) {
 		taken++
 	}
 	p.mu.Lock()
+	w.fresh = p.gauge.pending == len(p.queue)+len(w.batch)
 	p.flight = append(p.flight, w.batch[:taken]...)
 	p.gauge.end(looked - taken)
 	p.gauge.move(len(w.out))
@@ -155,12 +157,28 @@ func (p *pipe) writeChunk(taken int) (int, error) {
 	if taken == 0 {
 		return 0, nil
 	}
-	n, err := p.conn.Write(w.out)
-	p.reads.Add(1)
+	n, err := p.writeOut()
 	if !large {
 		p.ensureReader()
 	}
 	return n, err
+}
+
+// writeOut writes the chunk. What counts as a sign of life is only a write before which no reply
+// was due, because the silence begins with it: others succeed as long as the socket's buffer has
+// room, though the server is hung. A large request may take longer than the IO timeout; each piece
+// of it counts, of which a hung server's socket takes few.
+func (p *pipe) writeOut() (written int, err error) {
+	out := p.writer.out
+	for err == nil && written < len(out) {
+		var n int
+		n, err = p.conn.Write(out[written:min(len(out), written+writePieceBytes)])
+		written += n
+		if p.writer.fresh || len(out) > writePieceBytes {
+			p.progress.Add(1)
+		}
+	}
+	return written, err
 }
 
 // ensureReader wakes the pipe's reader when replies are due and nobody reads. On a dead pipe the
@@ -177,24 +195,71 @@ func (p *pipe) ensureReader() {
 	}
 }
 
-// failedWriteAt finds the first request of a chunk that did not leave whole. The server never
-// executes a command whose end it did not receive.
+// failedWriteAt finds the first request of a chunk of which the server can have executed nothing.
+// It works on the chunk's copy: the requests themselves may have been answered, and recycled.
 func (p *pipe) failedWriteAt(first uint64, written int, err error) {
-	unsent := first
-	for _, end := range p.writer.ends {
-		if end > written {
+	w := &p.writer
+	unsent, start := first, 0
+	for _, end := range w.ends {
+		if written < end {
+			if mayHaveRun(w.out[start:end], written-start) {
+				unsent++
+			}
 			break
 		}
+		start = end
 		unsent++
 	}
-	p.failedWrite(unsent, false, err)
+	p.failedWrite(unsent, err)
 }
 
-// failedWrite records which requests never left whole and kills the pipe.
-func (p *pipe) failedWrite(unsent uint64, whole bool, err error) {
-	if whole {
-		unsent++
+// mayHaveRun tells whether a server that received the first bytes of one request can have executed
+// a command of it. It executes each command whose end it received. MULTI and ASKING alone have no
+// effect; what follows MULTI counts, because a server that refused MULTI executes it at once.
+func mayHaveRun(wire []byte, written int) bool {
+	for start := 0; start < len(wire); {
+		name, size := firstCommand(wire[start:])
+		switch {
+		case size == 0:
+			return written > start // bytes of a user of Link that are no command
+		case written < start+size:
+			return false
+		case !bytes.EqualFold(name, []byte("MULTI")) && !bytes.EqualFold(name, []byte("ASKING")):
+			return true
+		}
+		start += size
 	}
+	return false
+}
+
+// firstCommand returns the name and the size of the first command in wire, 0 when there is none.
+func firstCommand(wire []byte) (name []byte, size int) {
+	header, size, _ := cutLine(wire)
+	if len(header) < 2 || header[0] != '*' {
+		return nil, 0
+	}
+	count, _ := parseInt(header[1:])
+	for i := range count {
+		header, used, _ := cutLine(wire[size:])
+		if len(header) < 2 || header[0] != '$' {
+			return nil, 0
+		}
+		length, ok := parseInt(header[1:])
+		size += used
+		if left := int64(len(wire) - size); !ok || length < 0 || length > left-2 {
+			return nil, 0
+		}
+		if i == 0 {
+			name = wire[size : size+int(length)]
+		}
+		size += int(length) + 2
+	}
+	return name, size
+}
+
+// failedWrite records from which request on the server can have executed nothing, and kills the
+// pipe.
+func (p *pipe) failedWrite(unsent uint64, err error) {
 	p.mu.Lock()
 	p.unsent = unsent
 	p.mu.Unlock()

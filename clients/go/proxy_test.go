@@ -280,7 +280,7 @@ func TestParser_FragmentsAndHostileInput(t *testing.T) {
 		}
 	}
 	for _, large := range []string{"$536870913\r\n", "*67108865\r\n",
-		strings.Repeat("*1\r\n", replyDepthMax+1), "+" + strings.Repeat("x", replyLineMax+1)} {
+		strings.Repeat("*1\r\n", replyDepthMax+1)} {
 		var p parser
 		if _, _, _, err := p.next([]byte(large)); !errors.Is(err, ErrLimit) ||
 			!errors.Is(err, ErrProtocol) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -80,6 +81,58 @@ func TestShutdown_EndsAtItsDeadline(t *testing.T) {
 				!errors.Is(err, ErrClosed) {
 				t.Error("afterwards:", err)
 			}
+		})
+	}
+}
+
+// Callers that go on asking do not keep Shutdown waiting: what they ask after it began is refused,
+// what they asked before is answered.
+func TestShutdown_EndsUnderLoadWithoutUnknownOutcomes(t *testing.T) {
+	type client interface {
+		Do(ctx context.Context, args ...any) Reply
+		Shutdown(ctx context.Context) error
+	}
+	for _, cluster := range []bool{false, true} {
+		t.Run(fmt.Sprint("cluster ", cluster), func(t *testing.T) {
+			checkLeaks(t)
+			ctx := testContext(t, 30*time.Second)
+			s := startOneNodeCluster(t)
+			var c client = newTestClient(t, s.address)
+			if cluster {
+				var err error
+				if c, err = NewCluster(ctx, []string{s.address}, Options{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var group sync.WaitGroup
+			var started sync.WaitGroup
+			for range 64 {
+				started.Add(1)
+				group.Go(func() {
+					ready := sync.OnceFunc(started.Done)
+					defer ready()
+					for n := 0; ; n++ {
+						err := c.Do(ctx, "INCR", "k").Err()
+						if n == 10 {
+							ready()
+						}
+						if err == nil {
+							continue
+						}
+						if !errors.Is(err, ErrNotSent) || !errors.Is(err, ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				})
+			}
+			started.Wait()
+			short, cancel := context.WithTimeout(ctx, 20*time.Second)
+			defer cancel()
+			if err := c.Shutdown(short); err != nil {
+				t.Error("Shutdown:", err)
+			}
+			group.Wait()
 		})
 	}
 }

@@ -2,6 +2,7 @@ package tidemill
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -143,18 +144,28 @@ func (n *node) setFurther(list []*pipe) {
 	n.further.Store(&list)
 }
 
+// errRetired is why a further pipe refuses requests that chose it just before. They go to another.
+var errRetired = errors.New("tidemill: connection given up")
+
+// retired tells that r chose a pipe that was given up, and was not sent.
+func retired(reply Reply) bool {
+	return reply.kind == KindNone && errors.Is(reply.Err(), errRetired) &&
+		errors.Is(reply.Err(), ErrNotSent)
+}
+
 // retire lets a pipe's requests end, then closes it.
 func (n *node) retire(p *pipe) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.options.DialTimeout)
 	defer cancel()
+	p.refuse(errRetired)
 	_ = p.drain(ctx)
-	p.kill(ErrClosed)
+	p.kill(errRetired)
 }
 
 // mourn waits for a further pipe's end and takes it off the list.
 func (n *node) mourn(p *pipe) {
 	<-p.closed
-	if p.dead != ErrClosed {
+	if p.dead != ErrClosed && p.dead != errRetired {
 		n.options.Logger.Warn("tidemill: connection lost", "address", n.address, "error", p.dead)
 	}
 	n.mu.Lock()

@@ -237,3 +237,46 @@ func TestSpread_SurvivesTheLossOfAnyPipeAndShrinks(t *testing.T) {
 		widened(t, c, 2) // Close has something to close
 	})
 }
+
+// A pipe that is given up lets its pending requests end and takes no more; who chose it just before
+// is served by another.
+func TestSpread_PipeThatIsGivenUpFailsNobody(t *testing.T) {
+	withProcessors(t, 2)
+	checkLeaks(t)
+	s := startServer(t, "valkey-server")
+	c := newTestClient(t, s.address)
+	widened(t, c, 2)
+	ctx := testContext(t, 30*time.Second)
+	request := func() *request {
+		r := newRequest()
+		r.wire, _ = appendCommand(r.wire[:0], []any{"INCR", "k"})
+		return r
+	}
+	p := (*c.node.further.Load())[0]
+	s.pause(t)
+	defer s.resume(t)
+	pending := make(chan Reply, 1)
+	go func() {
+		reply, _ := p.do(ctx, request())
+		pending <- reply
+	}()
+	waitFor(t, 10*time.Second, "a pending request", func() bool {
+		return p.snapshot().Pending == 1
+	})
+	c.node.resize(false)
+	waitFor(t, 10*time.Second, "the refusal", p.gone.Load)
+	late := request()
+	reply, reusable := p.do(ctx, late)
+	if !retired(reply) || !reusable || errors.Is(reply.Err(), ErrClosed) {
+		t.Error("a late request:", reply, reusable)
+	}
+	s.resume(t)
+	if got, err := (<-pending).Int64(); got != 1 || err != nil {
+		t.Error("the pending request:", got, err)
+	}
+	again := sendAgain(ctx, c.node, late, reply, commandWrites, c.options)
+	if got, err := again.Int64(); got != 2 || err != nil {
+		t.Error("the late request:", got, err)
+	}
+	<-p.closed
+}

@@ -80,6 +80,68 @@ func TestPipe_SilenceEndsAtTheIOTimeout(t *testing.T) {
 	}
 }
 
+// Callers that go on sending do not keep a silent connection open, not with large requests either;
+// those of a server that takes a large request slowly do not end it.
+func TestPipe_SilenceEndsBesideMoreRequests(t *testing.T) {
+	const timeout = 10 * time.Second
+	for _, c := range []struct {
+		name  string
+		size  int
+		every time.Duration
+		conn  net.Conn
+		ends  bool
+	}{
+		{"small", 100, timeout / 50, mute{newFarServer(0, 1, 1)}, true},
+		{"large", 100 << 10, timeout / 50, mute{newFarServer(0, 1, 1)}, true},
+		{"buffered", 4 << 20, timeout / 50, &narrow{farServer: newFarServer(0, 1, 1), room: 8 << 20},
+			true},
+		{"upload", 64 << 20, 0, &narrow{farServer: newFarServer(0, 1, 1), room: 1 << 40,
+			pause: time.Second}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPipe(c.conn, Options{IOTimeout: timeout}.withDefaults(), nil)
+			started := time.Now()
+			wire := make([]byte, c.size)
+			for time.Since(started) < 5*timeout && !p.gone.Load() {
+				r := &request{want: 1, wire: wire, notify: func(*request) {}}
+				_, _ = p.enqueue(context.Background(), r, false)
+				if c.every == 0 {
+					time.Sleep(time.Minute) // the pieces take 64 s
+				} else {
+					time.Sleep(c.every)
+				}
+			}
+			took := time.Since(started)
+			if p.gone.Load() != c.ends || c.ends && (took < timeout || took > timeout+time.Second) {
+				t.Errorf("%s: ended %v after %v", c.name, p.gone.Load(), took)
+			}
+			p.kill(ErrClosed)
+			<-p.closed
+		})
+	}
+}
+
+// narrow takes a number of bytes, each write after a pause, and then nothing more.
+type narrow struct {
+	*farServer
+	room  int
+	pause time.Duration
+}
+
+func (n *narrow) Write(data []byte) (int, error) {
+	time.Sleep(n.pause)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.room < len(data) && !n.closed {
+		n.arrived.Wait()
+	}
+	if n.closed {
+		return 0, net.ErrClosed
+	}
+	n.room -= len(data)
+	return len(data), nil
+}
+
 func TestNode_DialsAgainAfterJitteredDoublingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -114,4 +176,37 @@ func TestNode_DialsAgainAfterJitteredDoublingPauses(t *testing.T) {
 			t.Errorf("%d dials in a minute, %d different pauses", len(dials), len(jittered))
 		}
 	})
+}
+
+// A request whose context ends while a node is silent makes the cluster look at its topology: the
+// node may hang.
+func TestCluster_GivenUpRequestIsAHint(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 30*time.Second)
+	s := startOneNodeCluster(t)
+	c, err := NewCluster(ctx, []string{s.address}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	c.stop()
+	c.background.Wait() // nobody takes hints any more
+	select {
+	case <-c.suspect:
+	default:
+	}
+	if err := c.Set(ctx, "k", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.suspect) != 0 {
+		t.Fatal("a hint though nothing failed")
+	}
+	s.pause(t)
+	defer s.resume(t)
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := c.Set(short, "k", 2).Err(); !errors.Is(err, ErrMaybeSent) || len(c.suspect) != 1 {
+		t.Error(err, "hints:", len(c.suspect))
+	}
+	s.resume(t)
 }

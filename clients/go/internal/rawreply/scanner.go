@@ -15,7 +15,7 @@ var ErrSyntax = errors.New("malformed reply")
 // Limits that no server reaches: a larger length could overflow a count or fill the memory with one
 // line.
 const (
-	lineBytesMax = 64 << 10
+	lineBytesMax = bulkBytesMax
 	bulkBytesMax = 512 << 20
 	valuesMax    = 1 << 40
 )
@@ -25,6 +25,7 @@ type Scanner struct {
 	due  int64 // values that complete the reply; 0: at the start of one
 	body int   // bytes of a string still to come, line end included
 	push bool
+	seen int // bytes of an incomplete line in which there is no end
 }
 
 // Next consumes bytes of data up to the end of the first reply in it, and returns how many. It
@@ -47,12 +48,17 @@ func (s *Scanner) Next(data []byte) (used int, done, push bool, err error) {
 			}
 			continue
 		}
-		end := bytes.IndexByte(data[used:], '\n')
+		from := used + s.seen
+		end := bytes.IndexByte(data[from:], '\n')
 		if end < 0 {
-			if len(data)-used > lineBytesMax {
+			if s.seen = len(data) - used; s.seen > lineBytesMax {
 				return used, false, false, ErrSyntax
 			}
 			return used, false, false, nil
+		}
+		end, s.seen = end+s.seen, 0
+		if end > lineBytesMax {
+			return used, false, false, ErrSyntax
 		}
 		if err := s.line(data[used : used+end]); err != nil {
 			return used, false, false, err

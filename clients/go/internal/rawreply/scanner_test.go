@@ -1,7 +1,9 @@
 package rawreply
 
 import (
+	"errors"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -54,14 +56,43 @@ func TestScanner_FindsTheSameRepliesInAnyPieces(t *testing.T) {
 	}
 }
 
+func TestScanner_TakesLongLines(t *testing.T) {
+	all := []string{"-" + strings.Repeat("x", 100<<10) + "\r\n", "+OK\r\n",
+		"*1\r\n(" + strings.Repeat("1", 100<<10) + "\r\n"}
+	for _, pieceBytes := range []int{1000, 64 << 10, 1 << 20} {
+		found := scan(t, strings.Join(all, ""), pieceBytes)
+		if strings.Join(found, "|") != strings.Join(all, "|") {
+			t.Errorf("pieces of %d bytes: other replies", pieceBytes)
+		}
+	}
+}
+
 func TestScanner_RefusesWhatIsNoReply(t *testing.T) {
 	for _, data := range []string{"\r\n", "OK\r\n", "+OK\n", "$x\r\n", "$-2\r\n", "*-5\r\n",
-		"$9999999999\r\n", "$?\r\n", "*?\r\n", "%99999999999999999999\r\n",
-		strings.Repeat("+", 70<<10)} {
+		"$9999999999\r\n", "$?\r\n", "*?\r\n", "%99999999999999999999\r\n"} {
 		var s Scanner
 		if _, _, _, err := s.Next([]byte(data)); err == nil {
 			t.Errorf("%.20q was accepted", data)
 		}
+	}
+}
+
+func TestScanner_RefusesALineWithoutEnd(t *testing.T) {
+	// Memory that takes no room as long as nobody writes to it.
+	data, err := syscall.Mmap(-1, 0, lineBytesMax+1, syscall.PROT_READ,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = syscall.Munmap(data) }()
+	var s Scanner
+	for _, size := range []int{1, lineBytesMax / 2, lineBytesMax} {
+		if used, done, _, err := s.Next(data[:size]); used != 0 || done || err != nil {
+			t.Error(size, used, done, err)
+		}
+	}
+	if _, _, _, err := s.Next(data); !errors.Is(err, ErrSyntax) {
+		t.Error(err)
 	}
 }
 

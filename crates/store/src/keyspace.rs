@@ -570,6 +570,10 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     pub fn cut(&self, alone: &ClosedGate<'_>, section: Section<'_>) -> Option<Cut> {
         self.check_alone(alone);
+        if self.has_active_cut() {
+            return None;
+        }
+        // No cut begins meanwhile, as the gate is closed: none loses its stamps.
         if self.cuts.is_used_up() {
             self.clear_stamps(alone, section);
         }
@@ -577,7 +581,7 @@ impl<S: Default> Keyspace<S> {
         let databases = self.databases[..self.databases_end()].iter().enumerate();
         let content = |place: &AtomicPtr<Database>| NonNull::new(place.load(Ordering::Relaxed));
         let contents = databases.filter_map(|(number, place)| Some((number, content(place)?)));
-        Cut::begin(&self.cuts, contents, alone)
+        Some(Cut::begin(&self.cuts, contents, alone))
     }
 
     /// Clears the epochs of all entries: none of them may come again.

@@ -92,13 +92,17 @@ impl fmt::Debug for Cut {
 
 impl Cut {
     /// Begins a cut of all databases. Takes time proportional to the databases that were written,
-    /// not to their keys. None while another cut is active.
+    /// not to their keys.
+    ///
+    /// # Panics
+    ///
+    /// While another cut is active.
     pub(crate) fn begin(
         cuts: &Arc<Cuts>,
         databases: impl Iterator<Item = (usize, NonNull<Database>)>,
         _alone: &ClosedGate<'_>,
-    ) -> Option<Cut> {
-        let epoch = cuts.begin()?;
+    ) -> Cut {
+        let epoch = cuts.begin();
         let contents = databases.map(|(number, pointer)| {
             // SAFETY: the keyspace has the database now, with the gate closed.
             let database = unsafe { pointer.as_ref() };
@@ -130,7 +134,7 @@ impl Cut {
             is_ended: false,
         };
         cut.at = cut.first_place(0, 0);
-        Some(cut)
+        cut
     }
 
     /// Databases with keys.

@@ -51,7 +51,7 @@ impl PreImage {
         let entry = unsafe { EntryRef::from_pointer(self.entry) };
         // SAFETY: the writer took it out of its table and left it to the pre-image, which is used
         // up; readers that found it before are in sections of this heap's domain.
-        unsafe { entry::retire(entry, self.disposal, heap) };
+        unsafe { entry::retire_left(entry, self.disposal, heap) };
         cuts.active.count_freed(self.held_bytes);
     }
 }
@@ -74,8 +74,15 @@ impl HandOverQueue {
 struct Numbers {
     /// Number of the last cut.
     last: u64,
-    /// Number of the last cut behind which no older stamp is left.
-    last_completed: u64,
+    /// Number of the last cut of whose stamps, and of those of cuts before it, none is left.
+    last_cleared: u64,
+}
+
+impl Numbers {
+    /// True if the epoch of the next cut is that of one whose stamps may be left.
+    fn are_used_up(&self) -> bool {
+        self.last - self.last_cleared >= CUT_EPOCHS
+    }
 }
 
 /// Cuts of one keyspace.
@@ -131,38 +138,36 @@ impl Cuts {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a cut and returns its epoch; none while another one is active. The gate is closed.
-    pub(super) fn begin(&self) -> Option<u16> {
+    /// Begins a cut and returns its epoch. No other one is active, and the gate is closed.
+    pub(super) fn begin(&self) -> u16 {
         let mut numbers = self.numbers();
-        if self.active.epoch() != 0 {
-            return None;
-        }
-        assert!(numbers.last - numbers.last_completed < CUT_EPOCHS, "stamps were cleared");
+        assert!(self.active.epoch() == 0, "one cut at a time");
+        assert!(!numbers.are_used_up(), "stamps were cleared");
         numbers.last += 1;
         let epoch = ((numbers.last - 1) % CUT_EPOCHS + 1) as u16;
         self.active.begin(epoch);
-        Some(epoch)
+        epoch
     }
 
     /// Ends the active cut. Nothing is read of it from now on.
     pub(super) fn end(&self, is_complete: bool) {
         let mut numbers = self.numbers();
         if is_complete {
-            numbers.last_completed = numbers.last;
+            // Its own stamp is on every entry.
+            numbers.last_cleared = numbers.last - 1;
         }
         self.active.end();
     }
 
     /// True if no further cut may begin before all stamps are cleared.
     pub(crate) fn is_used_up(&self) -> bool {
-        let numbers = self.numbers();
-        numbers.last - numbers.last_completed >= CUT_EPOCHS
+        self.numbers().are_used_up()
     }
 
     /// No entry has a stamp any more.
     pub(crate) fn note_cleared(&self) {
         let mut numbers = self.numbers();
-        numbers.last_completed = numbers.last;
+        numbers.last_cleared = numbers.last;
     }
 
     pub(super) fn batches(&self) -> &Batches {

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::tree_common::Random;
 use tidemill_rcu::{Budget, Domain, Flavour, Limits, Memb, Qsbr};
@@ -16,6 +16,7 @@ use tidemill_store::entry::StringValue;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
+use tidemill_store::value::list::List;
 use tidemill_store::{
     Block, Cut, Disposal, Encoding, EntryRef, EntrySpec, EntryTarget, Found, Heap, Judge, Keyspace,
     Kind, Member, NewValue, OwnedEntry, ReleaseObserver, Relocated, Section, SlotLock, SlotNumber,
@@ -43,6 +44,20 @@ struct World {
     /// Keys of the third database: all of them, or none.
     is_filled: AtomicBool,
     transfers: AtomicU64,
+    /// Live bytes of the heaps of threads that have ended, less those of what was flushed.
+    live_bytes: AtomicI64,
+}
+
+impl World {
+    fn new(database_count: usize, seed: Seed) -> World {
+        World {
+            keyspace: Keyspace::new(database_count, seed, NoObserver),
+            has_ended: AtomicBool::new(false),
+            is_filled: AtomicBool::new(false),
+            transfers: AtomicU64::new(0),
+            live_bytes: AtomicI64::new(0),
+        }
+    }
 }
 
 /// Names of an account: it has one of them, in one of two databases.
@@ -303,7 +318,7 @@ impl<'w, F: Flavour> Actor<'w, F> {
             match (kind, actor.world.is_filled.load(Ordering::Relaxed)) {
                 (0, _) => keyspace.swap_databases(0, 1, gate),
                 (_, true) => {
-                    keyspace.detach(2, gate, &actor.heap);
+                    actor.flush(2, gate);
                     actor.world.is_filled.store(false, Ordering::Relaxed);
                 }
                 (_, false) => {
@@ -315,6 +330,14 @@ impl<'w, F: Flavour> Actor<'w, F> {
         self.reclaim();
     }
 
+    /// Flushes a database and returns its live bytes.
+    fn flush(&self, database: usize, gate: &ClosedGate<'_>) -> i64 {
+        let detached = self.world.keyspace.detach(database, gate, &self.heap);
+        let bytes = detached.map_or(0, |detached| detached.bytes as i64);
+        self.world.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
+    }
+
     fn fill(&self) {
         let guard = self.member.enter();
         for number in 0..FLUSHED_COUNT {
@@ -322,6 +345,12 @@ impl<'w, F: Flavour> Actor<'w, F> {
             let mut locks = self.lock(&[&key]);
             self.set((2, &key), number, AMOUNT, &mut locks, guard.section());
         }
+    }
+}
+
+impl<F: Flavour> Drop for Actor<'_, F> {
+    fn drop(&mut self) {
+        self.world.live_bytes.fetch_add(self.heap.live_bytes(), Ordering::Relaxed);
     }
 }
 
@@ -418,12 +447,7 @@ fn begin<F: Flavour>(actor: &mut Actor<'_, F>) -> (Cut, bool, u64) {
 }
 
 fn cuts_of_a_changing_keyspace<F: Flavour>(seed: u64) {
-    let world = World {
-        keyspace: Keyspace::new(3, Seed::new(seed, 7), NoObserver),
-        has_ended: AtomicBool::new(false),
-        is_filled: AtomicBool::new(false),
-        transfers: AtomicU64::new(0),
-    };
+    let world = World::new(3, Seed::new(seed, 7));
     let domain = Domain::<F>::new().unwrap();
     let mut actor = Actor::new(&world, &domain, seed);
     {
@@ -478,6 +502,12 @@ fn cuts_of_a_changing_keyspace<F: Flavour>(seed: u64) {
     actor.world.keyspace.discard_handed_over(&actor.heap);
     actor.reclaim();
     assert_eq!(world.keyspace.cut_held_bytes(), actor.heap.pinned_garbage_bytes());
+    // All of them were written, replaced, handed over and retired by several threads.
+    let all_bytes: i64 =
+        actor.alone(|actor, gate| (0..3).map(|number| actor.flush(number, gate)).sum());
+    assert!(all_bytes > 0);
+    drop(actor);
+    assert_eq!(world.live_bytes.load(Ordering::Relaxed), 0, "live bytes, seed {seed}");
 }
 
 /// Ends the other threads, also when an assertion fails.
@@ -522,12 +552,7 @@ fn set_field<F: Flavour>(actor: &Actor<'_, F>, name: &[u8], field: u64, value: &
 #[test]
 fn a_cut_holds_no_more_of_a_hash_than_there_was_of_it() {
     const FIELDS: u64 = 1_000;
-    let world = World {
-        keyspace: Keyspace::new(2, Seed::new(3, 4), NoObserver),
-        has_ended: AtomicBool::new(false),
-        is_filled: AtomicBool::new(false),
-        transfers: AtomicU64::new(0),
-    };
+    let world = World::new(2, Seed::new(3, 4));
     let domain = Domain::<Qsbr>::new().unwrap();
     let mut actor = Actor::new(&world, &domain, 5);
     let write_all = |actor: &mut Actor<'_, Qsbr>, round: u64| {
@@ -559,25 +584,33 @@ fn a_cut_holds_no_more_of_a_hash_than_there_was_of_it() {
     }
 }
 
+/// Sets an account in the first database.
+fn put<F: Flavour>(actor: &Actor<'_, F>, account: usize) {
+    let [name, _] = names(account);
+    let guard = actor.member.enter();
+    let locks = &mut actor.lock(&[&name]);
+    actor.set((0, &name), account, AMOUNT, locks, guard.section());
+}
+
+/// Removes an account from the first database.
+fn remove<F: Flavour>(actor: &Actor<'_, F>, account: usize) {
+    let [name, _] = names(account);
+    let guard = actor.member.enter();
+    let section = guard.section();
+    let locks = &mut actor.lock(&[&name]);
+    let (_, name, found) = actor.find(account, locks, section);
+    let hash = actor.world.keyspace.key_hash(&name).hash;
+    locks[0].remove(0, hash, found, Disposal::RetireValue, section, &actor.heap);
+}
+
 /// Cuts that are given up leave stamps behind. Epochs have sixteen bits: when one comes again, no
 /// entry of another cut has it, whether walks were completed in between or not.
 #[test]
 fn an_epoch_that_comes_again_loses_no_key() {
     const EPOCHS: u32 = u16::MAX as u32;
-    let world = World {
-        keyspace: Keyspace::new(1, Seed::new(5, 6), NoObserver),
-        has_ended: AtomicBool::new(false),
-        is_filled: AtomicBool::new(false),
-        transfers: AtomicU64::new(0),
-    };
+    let world = World::new(1, Seed::new(5, 6));
     let domain = Domain::<Qsbr>::new().unwrap();
     let mut actor = Actor::new(&world, &domain, 7);
-    let put = |actor: &Actor<'_, Qsbr>, account: usize| {
-        let [name, _] = names(account);
-        let guard = actor.member.enter();
-        let locks = &mut actor.lock(&[&name]);
-        actor.set((0, &name), account, AMOUNT, locks, guard.section());
-    };
     let give_up = |actor: &mut Actor<'_, Qsbr>| begin(actor).0.end(&actor.heap);
     // Stamped by its writer, in the first epoch.
     let (cut, ..) = begin(&mut actor);
@@ -602,4 +635,99 @@ fn an_epoch_that_comes_again_loses_no_key() {
         found.sort_unstable();
         assert_eq!(found, accounts, "{part} cuts behind a completed walk");
     }
+}
+
+/// A cut is asked for while another one is active, and no epoch is left.
+#[test]
+fn an_attempt_beside_a_cut_lets_it_keep_its_stamps() {
+    let world = World::new(1, Seed::new(7, 8));
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let mut actor = Actor::new(&world, &domain, 9);
+    put(&actor, 0);
+    (1..u16::MAX).for_each(|_| begin(&mut actor).0.end(&actor.heap));
+    let (cut, ..) = begin(&mut actor);
+    // The old entry is handed over, the new one has the stamp.
+    put(&actor, 0);
+    actor.alone(|actor, gate| {
+        let guard = actor.member.enter();
+        assert!(world.keyspace.cut(gate, guard.section()).is_none());
+    });
+    // The tally fails on an account that comes twice.
+    assert_eq!(walk(&mut actor, cut, || true).unwrap().accounts.len(), 1);
+}
+
+/// Bytes of an element, and of the leaf that has it alone: more than the most that the allocator of
+/// the system takes from its heap, so that a freed leaf is no memory of the process any more, and
+/// reading it ends the process.
+const MAPPED_BYTES: usize = 33 << 20;
+
+/// Writes the first element of a list.
+fn write_list<F: Flavour>(actor: &Actor<'_, F>, element: &[u8]) {
+    let name = b"list";
+    let guard = actor.member.enter();
+    let key_hash = actor.world.keyspace.key_hash(name);
+    let lock = &mut actor.lock(&[name])[0];
+    let found = lock.find(0, key_hash, name, guard.section());
+    let mut edit = lock.edit::<List<'_>>(found, &actor.heap);
+    if !edit.set(0, element) {
+        edit.push_back(element);
+    }
+    let spec = TreeSpec {
+        key: name,
+        hash: key_hash.hash,
+        encoding: Encoding::Quicklist,
+        expires_at_ms: None,
+        recency: 0,
+    };
+    let _ = lock.publish_tree(0, edit, spec, guard.section(), &actor.heap);
+}
+
+/// The list of one large element that a cut contains is replaced, the cut is given up without
+/// taking over what was handed over, and `retire_images` retires that. By then the replaced leaf,
+/// which nothing keeps any more, is freed: nothing but the entry is left of the old list.
+fn a_cut_is_given_up<F: Flavour>(retire_images: impl FnOnce(&mut Actor<'_, F>)) {
+    let world = World::new(1, Seed::new(9, 10));
+    let domain = Domain::<F>::new().unwrap();
+    let mut actor = Actor::new(&world, &domain, 11);
+    // A string outside of its entry and a hash, which are handed over with their values.
+    [1, 2].iter().for_each(|&account| put(&actor, account));
+    write_list(&actor, &vec![1; MAPPED_BYTES]);
+    let (cut, ..) = begin(&mut actor);
+    write_list(&actor, b"small");
+    [1, 2].iter().for_each(|&account| remove(&actor, account));
+    let live_bytes = actor.heap.live_bytes();
+    drop(cut);
+    while actor.heap.pinned_garbage_bytes() + actor.heap.retired().retired_bytes() > 0 {
+        actor.reclaim();
+    }
+    let held_bytes = world.keyspace.cut_held_bytes();
+    assert!((1..MAPPED_BYTES).contains(&held_bytes), "{held_bytes} bytes are held, and no leaf");
+    retire_images(&mut actor);
+    let heap = &actor.heap;
+    let waiting_bytes = heap.retired().retired_bytes() + heap.pinned_garbage_bytes();
+    assert_eq!(waiting_bytes, held_bytes, "what was handed over is retired");
+    assert_eq!(heap.live_bytes(), live_bytes, "it was not live before");
+    assert_eq!(world.keyspace.cut_held_bytes(), heap.pinned_garbage_bytes());
+    while actor.heap.pinned_garbage_bytes() + actor.heap.retired().retired_bytes() > 0 {
+        actor.reclaim();
+    }
+    assert_eq!(world.keyspace.cut_held_bytes(), 0);
+    let left_bytes = actor.alone(|actor, gate| actor.flush(0, gate));
+    assert_eq!(left_bytes, live_bytes);
+}
+
+#[test]
+fn an_entry_that_was_handed_over_outlives_its_nodes_until_it_is_discarded() {
+    a_cut_is_given_up::<Memb>(|actor| actor.world.keyspace.discard_handed_over(&actor.heap));
+    a_cut_is_given_up::<Qsbr>(|actor| actor.world.keyspace.discard_handed_over(&actor.heap));
+}
+
+#[test]
+fn an_entry_that_was_handed_over_outlives_its_nodes_until_the_next_cut() {
+    a_cut_is_given_up::<Memb>(|actor| {
+        let (mut cut, ..) = begin(actor);
+        cut.begin_batch(&actor.heap);
+        cut.end_batch(&actor.heap);
+        cut.end(&actor.heap);
+    });
 }

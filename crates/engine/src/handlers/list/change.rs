@@ -25,13 +25,18 @@ pub(super) fn lset(cx: &mut Cx<'_, '_>) -> Outcome {
     let index = integer(index)?;
     let old = edit.read_as::<List<'_>>()?;
     let length = old.map_or(0, |list| list.len());
-    let position = position(index, length).ok_or(CommandError::IndexOutOfRange)?;
+    // Valkey looks whether one more element would fit beside what is there, before it looks for the
+    // index, and if not, whether what is left is small.
+    let encoding = after_addition(Some(entry.encoding()), old, (1, element.len() as u64), limit);
+    let Some(position) = position(index, length) else {
+        if encoding != entry.encoding() {
+            edit.set_encoding(encoding);
+        }
+        return Err(CommandError::IndexOutOfRange.into());
+    };
     edit.change::<List<'_>, _>(Event::new(EventClass::LIST, "lset"), |list| {
         list.set(position, element);
-        // Valkey looks whether one more element would fit beside what is there, and if not,
-        // whether what is left is small.
-        let added = (1, element.len() as u64);
-        let encoding = match after_addition(Some(entry.encoding()), old, added, limit) {
+        let encoding = match encoding {
             Encoding::Quicklist => when_smaller(list, limit),
             fitting => fitting,
         };
@@ -122,15 +127,19 @@ pub(super) fn ltrim(cx: &mut Cx<'_, '_>) -> Outcome {
         let length = edit.read_as::<List<'_>>()?.map_or(0, |list| list.len());
         let kept =
             clamp_list_range(start, stop, length).map_or((0, 0), |(start, stop)| (start, stop + 1));
-        edit.change::<List<'_>, _>(Event::new(EventClass::LIST, "ltrim"), |list| {
-            if kept == (0, length) {
-                return Ok(None);
-            }
+        let event = Event::new(EventClass::LIST, "ltrim");
+        if kept == (0, length) {
+            // As in Valkey, which tells of it and counts no change.
+            cx.event(cx.database, key, event);
+            cx.reply.ok();
+            return Ok(());
+        }
+        edit.change::<List<'_>, _>(event, |list| {
             list.remove_range(kept.1, length);
             list.remove_range(0, kept.0);
             Ok(Some((after_removal(entry, list, limit), ())))
         })?;
-        cx.count_changes((length - (kept.1 - kept.0)).max(1));
+        cx.count_changes(length - (kept.1 - kept.0));
     }
     cx.reply.ok();
     Ok(())

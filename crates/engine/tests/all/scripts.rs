@@ -291,7 +291,8 @@ fn walks_and_counts_wait_for_a_script_that_has_emptied_a_slot() {
         ["redis.call('del', KEYS[1])", LONG, "redis.call('set', KEYS[1], 'again')"].concat();
     for (request, reply) in [
         ("KEYS *\r\n", "*1\r\n$1\r\nk\r\n"),
-        ("SCAN 0\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n"),
+        // The slot of the key: a cursor from which it has nothing yet.
+        ("SCAN 7629\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n"),
         ("DBSIZE\r\n", ":1\r\n"),
         ("RANDOMKEY\r\n", "$1\r\nk\r\n"),
     ] {

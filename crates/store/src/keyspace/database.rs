@@ -98,7 +98,7 @@ impl Database {
         live.fold(self.own_bytes as u64, u64::wrapping_add)
     }
 
-    /// Lets walks look at `slot`. Called by the owner of the slot's lock, before it publishes a key.
+    /// Lets walks look at `slot`. Called by the owner of the slot's lock before it publishes a key.
     #[inline]
     pub(crate) fn note_nonempty(&self, slot: SlotNumber) {
         let (word, bit) = self.nonempty_bit(slot);

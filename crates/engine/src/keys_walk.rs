@@ -30,10 +30,13 @@ impl KeyList {
     }
 }
 
-/// Position that `KEYS` has reached.
+/// Position that `KEYS` or `DBSIZE` has reached.
 #[derive(Debug, Default)]
 pub(crate) struct KeysWalk {
     /// The slot to go on from.
     pub(crate) next: usize,
+    /// Keys of `KEYS`.
     pub(crate) found: KeyList,
+    /// Number of keys, of `DBSIZE`.
+    pub(crate) count: u64,
 }

@@ -389,12 +389,11 @@ impl<S: Default> Keyspace<S> {
             .map_or(0, |database| database.volatile_count.load(Ordering::Relaxed))
     }
 
-    /// Number of keys in one slot of a database.
+    /// Number of keys in one slot of a database. As for a lookup without a lock, the slot's word
+    /// decides whether it counts; otherwise it is a hint.
     #[must_use]
     pub fn slot_key_count(&self, database: usize, slot: SlotNumber, section: Section<'_>) -> u32 {
-        // Relaxed: a statistic for a thread that does not own the slot's lock.
-        self.database(database, section)
-            .map_or(0, |database| database.key_counts[slot].load(Ordering::Relaxed))
+        self.database(database, section).map_or(0, |database| database.slot_key_count(slot))
     }
 
     /// Counts of the parts of a slot's table. Takes time proportional to its size.
@@ -409,7 +408,9 @@ impl<S: Default> Keyspace<S> {
             .map_or_else(TableShape::default, |found| found.tables[slot].shape(section))
     }
 
-    /// First slot from `from` on that has keys in a database; by the bitmap, 64 slots at a step.
+    /// First slot from `from` on that may have keys in a database; by the bitmap, 64 slots at a
+    /// step. Every slot that has keys is among them, also while a change of several publications
+    /// has taken them out for a moment. One that is found empty is passed by from now on.
     #[must_use]
     pub fn next_nonempty_slot(
         &self,
@@ -421,10 +422,17 @@ impl<S: Default> Keyspace<S> {
         let mut index = from / 64;
         let mut mask = u64::MAX.checked_shl((from % 64) as u32)?;
         while index < database.nonempty.len() {
-            // Relaxed: a key added meanwhile may be missed, as a walk is atomic per slot only.
+            // Relaxed: pairs with nothing, see `Database::note_nonempty`. A key added meanwhile may
+            // be missed, as a walk is atomic per slot only.
             let bits = database.nonempty[index].load(Ordering::Relaxed) & mask;
             if bits != 0 {
-                return SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize);
+                let slot = SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize)?;
+                if database.slot_key_count(slot) == 0
+                    && let Some(_lock) = self.try_lock(slot)
+                {
+                    database.note_empty(slot);
+                }
+                return Some(slot);
             }
             mask = u64::MAX;
             index += 1;
@@ -482,14 +490,6 @@ impl<S: Default> Keyspace<S> {
             .is_some_and(|found| found.expiring_counts[slot].load(Ordering::Relaxed) != 0)
     }
 
-    /// Exchanges two databases (`SWAPDB`).
-    ///
-    /// # Panics
-    ///
-    /// When `alone` is of another keyspace's gate.
-    pub fn swap_databases(&self, first: usize, second: usize, alone: &ClosedGate<'_>) {
-        self.check_alone(alone);
-        // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with
     /// Number of times that databases were exchanged or taken out, which no slot's word shows. To
     /// be compared by a thread that has found something and passed the gate since: lookups on both
     /// sides are of one moment only if it is the same.
@@ -504,6 +504,15 @@ impl<S: Default> Keyspace<S> {
         self.replaced_count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Exchanges two databases (`SWAPDB`).
+    ///
+    /// # Panics
+    ///
+    /// When `alone` is of another keyspace's gate.
+    pub fn swap_databases(&self, first: usize, second: usize, alone: &ClosedGate<'_>) {
+        self.check_alone(alone);
+        self.note_replaced(alone);
+        // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with
         // `database`.
         let one = self.databases[first].load(Ordering::Relaxed);
         let other = self.databases[second].load(Ordering::Relaxed);
@@ -511,7 +520,6 @@ impl<S: Default> Keyspace<S> {
         self.databases[second].store(one, Ordering::Release);
         if !(one.is_null() && other.is_null()) {
             // Relaxed: as in `database_or_new`.
-        self.note_replaced(alone);
             self.databases_end.fetch_max(first.max(second) + 1, Ordering::Relaxed);
         }
     }
@@ -525,6 +533,7 @@ impl<S: Default> Keyspace<S> {
     /// When `alone` is of another keyspace's gate.
     pub fn detach(&self, database: usize, alone: &ClosedGate<'_>, heap: &Heap) -> Option<Detached> {
         self.check_alone(alone);
+        self.note_replaced(alone);
         // AcqRel: takes over what the last writers published.
         let pointer = self.databases[database].swap(ptr::null_mut(), Ordering::AcqRel);
         let content = NonNull::new(pointer)?;
@@ -533,7 +542,6 @@ impl<S: Default> Keyspace<S> {
         let detached = Detached { key_count: database.key_count(), bytes: database.total_bytes() };
         let departing = Departing { content, detached, to: Arc::clone(&self.unreachable) };
         let departing = NonNull::from(Box::leak(Box::new(departing))).cast();
-        self.note_replaced(alone);
         // SAFETY: `arrive` takes the box, on any thread. The heap is of the members' domain;
         // readers refer to the content, which `arrive` does not free. It counts no bytes: they are
         // counted apart, and must not hold writers back.

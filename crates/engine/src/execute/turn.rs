@@ -661,6 +661,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     fn refuse_busy(&mut self, id: CommandId, kind: script::Kind) -> Step {
         // With its first attempt it may have joined the queue, where nobody would look for it.
         self.shared.token.leave(self.ticket());
+        self.session.walk = None;
         self.worker.stats(self.shared).command(id).rejected.add(1);
         self.error(&busy_error(kind));
         Step::Done

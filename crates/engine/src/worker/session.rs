@@ -401,6 +401,7 @@ impl Session {
             self.lock_attempts = 0;
             // One that waited may have been refused in the end.
             self.begun = None;
+            self.walk = None;
             shared.token.leave(self.ticket(worker));
             if let Some(since_us) = self.parked_since_us.take() {
                 let parked_us = shared.clock.monotonic_us().saturating_sub(since_us);

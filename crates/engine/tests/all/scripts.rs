@@ -284,3 +284,53 @@ fn a_read_only_script_is_of_one_moment_beside_a_flush_and_an_exchange_of_databas
         assert_eq!(server.take_output(client), reply, "{command:?}");
     }
 }
+
+#[test]
+fn walks_and_counts_wait_for_a_script_that_has_emptied_a_slot() {
+    let script =
+        ["redis.call('del', KEYS[1])", LONG, "redis.call('set', KEYS[1], 'again')"].concat();
+    for (request, reply) in [
+        ("KEYS *\r\n", "*1\r\n$1\r\nk\r\n"),
+        // The slot of the key: a cursor from which it has nothing yet.
+        ("SCAN 7629\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n"),
+        ("DBSIZE\r\n", ":1\r\n"),
+        ("RANDOMKEY\r\n", "$1\r\nk\r\n"),
+    ] {
+        let mut server = Server::new(1, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(0));
+        server.call(client, &["SET", "k", "old"]);
+        begin_long(&mut server, client, &eval(&script, &["k"]));
+        let next = server.turn_once(other, request.as_bytes());
+        assert_eq!(next, Next::WakeUp(WakeUp::Message), "{request:?}");
+        server.clock.advance_ms(LONG_MS);
+        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        assert_eq!(server.turn_once(other, b""), Next::Input { wanted: 1 });
+        assert_eq!(server.take_output(other), reply);
+    }
+}
+
+/// `bar` is behind `hello` in the order of slots.
+#[test]
+fn a_walk_that_is_refused_beside_a_busy_script_is_not_gone_on_with() {
+    let script =
+        ["redis.call('del', KEYS[1])", LONG, "redis.call('set', KEYS[1], 'again')"].concat();
+    for request in ["KEYS *\r\n", "DBSIZE\r\n"] {
+        let mut server = Server::new(1, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(0));
+        server.call(client, &["MSET", "hello", "", "bar", ""]);
+        begin_long(&mut server, client, &eval(&script, &["bar"]));
+        let next = server.turn_once(other, request.as_bytes());
+        assert_eq!(next, Next::WakeUp(WakeUp::Message), "{request:?}");
+        // Beyond `busy-reply-threshold`.
+        server.clock.advance_ms(6_000);
+        assert_eq!(server.turn_once(other, b""), Next::Input { wanted: 1 });
+        assert!(server.take_output(other).starts_with("-BUSY"), "{request:?}");
+        assert_eq!(server.turn_once(other, request.as_bytes()), Next::Input { wanted: 1 });
+        assert!(server.take_output(other).starts_with("-BUSY"), "{request:?} at once");
+        server.clock.advance_ms(LONG_MS);
+        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        assert_eq!(server.call(other, &["DEL", "hello"]), ":1\r\n");
+        assert_eq!(server.call(other, &["KEYS", "*"]), "*1\r\n$3\r\nbar\r\n", "{request:?}");
+        assert_eq!(server.call(other, &["DBSIZE"]), ":1\r\n");
+    }
+}

@@ -10,6 +10,8 @@ use crate::table::Table;
 /// One database: a table per slot.
 pub(crate) struct Database {
     pub(crate) tables: PerSlot<Table>,
+    /// Bits of all slots that may have keys. A slot's bit is changed under its lock: set before the
+    /// first key is published, and cleared some time after the last one went, by a walk.
     pub(crate) nonempty: Box<[AtomicU64]>,
     pub(crate) key_counts: PerSlot<AtomicU32>,
     pub(crate) expiring_counts: PerSlot<AtomicU32>,
@@ -96,14 +98,47 @@ impl Database {
         live.fold(self.own_bytes as u64, u64::wrapping_add)
     }
 
+    /// Lets walks look at `slot`. Called by the owner of the slot's lock before it publishes a key.
+    #[inline]
+    pub(crate) fn note_nonempty(&self, slot: SlotNumber) {
+        let (word, bit) = self.nonempty_bit(slot);
+        // Relaxed, both: the bit changes under the slot's lock only; 64 slots share the word, hence
+        // the read-modify-write. The key is published behind it with Release: a thread that has
+        // seen the key, or was told of it, sees the bit.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets walks pass `slot` by if it has no keys. Called by a thread that has just taken the
+    /// slot's lock: no change is half done.
+    pub(crate) fn note_empty(&self, slot: SlotNumber) {
+        if self.slot_key_count(slot) == 0 {
+            let (word, bit) = self.nonempty_bit(slot);
+            // Relaxed: as in `note_nonempty`.
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    fn nonempty_bit(&self, slot: SlotNumber) -> (&AtomicU64, u64) {
+        (&self.nonempty[slot.index() / 64], 1 << (slot.index() % 64))
+    }
+
+    /// Number of keys in `slot`: exact for the owner of its lock, and for a reader if the slot's
+    /// word is unchanged since before.
+    pub(crate) fn slot_key_count(&self, slot: SlotNumber) -> u32 {
+        // Relaxed: the lock orders it for its owner, the fences of the slot's word for a reader.
+        self.key_counts[slot].load(Ordering::Relaxed)
+    }
+
     /// Counts keys added to or removed from `slot`, and the change of their marks. Called by the
-    /// owner of the slot's lock.
+    /// owner of the slot's lock; with an odd version when the number of keys changes.
     pub(crate) fn count(&self, slot: SlotNumber, keys: i32, old: Marks, new: Marks) {
         let step = |was: bool, is: bool| i32::from(is) - i32::from(was);
-        // Relaxed, all three: written by the lock's owner only; for others a statistic.
+        // Relaxed, all: written by the lock's owner only; for others a statistic, or judged by the
+        // slot's word.
         let before = self.key_counts[slot].load(Ordering::Relaxed);
-        let after = before.wrapping_add_signed(keys);
-        self.key_counts[slot].store(after, Ordering::Relaxed);
+        self.key_counts[slot].store(before.wrapping_add_signed(keys), Ordering::Relaxed);
         let expiring = step(old.expires, new.expires);
         if expiring != 0 {
             let sum = self.expiring_counts[slot].load(Ordering::Relaxed);
@@ -113,15 +148,6 @@ impl Database {
         if volatile != 0 {
             // Relaxed: a statistic; all slots share it, hence the read-modify-write.
             self.volatile_count.fetch_add(volatile.cast_unsigned(), Ordering::Relaxed);
-        }
-        if (before == 0) != (after == 0) {
-            let (index, bit) = (slot.index(), 1 << (slot.index() % 64));
-            // Relaxed: a hint for walks; 64 slots share the word, hence the read-modify-write.
-            if after == 0 {
-                self.nonempty[index / 64].fetch_and(!bit, Ordering::Relaxed);
-            } else {
-                self.nonempty[index / 64].fetch_or(bit, Ordering::Relaxed);
-            }
         }
     }
 

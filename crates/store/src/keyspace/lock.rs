@@ -225,10 +225,11 @@ impl<'k, S: Default> SlotLock<'k, S> {
         let live_bytes = heap.live_bytes();
         let position = table.vacancy(hash, &self.keyspace.seed, section, heap);
         let table_bytes = heap.live_bytes() - live_bytes;
+        database.note_nonempty(self.slot);
         self.word().begin_change();
         position.fill(hash, entry);
-        self.word().end_change();
         database.count(self.slot, 1, Marks::default(), marks);
+        self.word().end_change();
         database.count_bytes(self.slot, entry_bytes + table_bytes);
     }
 
@@ -353,8 +354,8 @@ impl<'k, S: Default> SlotLock<'k, S> {
         let database = self.database_of(database, hash, found, section);
         self.word().begin_change();
         found.position.clear();
-        self.word().end_change();
         database.count(self.slot, -1, marks, Marks::default());
+        self.word().end_change();
         let live_bytes = heap.live_bytes();
         database.tables[self.slot].tidy(hash, &self.keyspace.seed, section, heap);
         let table_bytes = heap.live_bytes() - live_bytes;

@@ -3,7 +3,7 @@
 //! A walk reads a slot without a lock, like any read. When somebody wrote meanwhile, or when there
 //! is so much to read that somebody probably will, it takes the slot's lock for the time that it
 //! needs to note the entries. When the lock is taken too, the session waits for it and goes on from
-//! there: `KEYS` keeps what it has found, `SCAN` answers it.
+//! there: `KEYS` and `DBSIZE` keep what they have found, `SCAN` answers it.
 
 use rand_xoshiro::rand_core::Rng;
 use tidemill_store::{EntryRef, KeyClass, Kind, Section, SlotNumber};
@@ -299,10 +299,42 @@ fn step<'k: 'g, 'g>(
 }
 
 pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let mut count = 0;
     let (shared, database) = (cx.shared, cx.session.database);
-    cx.reader.section(&mut |section| count = shared.keyspace.key_count(database, section));
-    cx.reply.integer(count as i64);
+    let mut walk = cx.session.walk.take().unwrap_or_default();
+    let mut outcome = Ok(());
+    cx.reader.section(&mut |section| {
+        if cx.alone.is_some() {
+            walk.count = shared.keyspace.key_count(database, section);
+        } else {
+            let walker = Walk { shared, worker: &*cx.worker, database };
+            outcome = count_on(&mut walk, &walker, section);
+        }
+    });
+    if let Err(waiting) = outcome {
+        cx.session.walk = Some(walk);
+        return Err(Stop::wait(waiting));
+    }
+    cx.reply.integer(walk.count as i64);
+    Ok(())
+}
+
+/// Counts keys from where `walk` is to the last slot. Slot by slot, by their words: the sum of all
+/// counts as they are would show what a change has removed and is about to add again.
+///
+/// # Errors
+///
+/// Event to wait for.
+fn count_on(
+    walk: &mut KeysWalk,
+    walker: &Walk<'_, '_>,
+    section: Section<'_>,
+) -> Result<(), WaitTarget> {
+    let (keyspace, database) = (&walker.shared.keyspace, walker.database);
+    while let Some(slot) = keyspace.next_nonempty_slot(database, walk.next, section) {
+        let count = || keyspace.slot_key_count(database, slot, section);
+        walk.count += u64::from(read_slot(walker, slot, Reading::Brief, |_| count())?);
+        walk.next = slot.index() + 1;
+    }
     Ok(())
 }
 

@@ -61,10 +61,9 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
     entry_bytes + value_bytes
 }
 
-/// Retires an entry that was taken out of its table at an earlier time, and its value as `disposal`
-/// says.
+/// Retires an entry that was taken out of its table before, and its value as `disposal` says.
 ///
-/// A tree that is kept is not read: since then its nodes may have been retired by others, and freed.
+/// A tree that is kept is not read: others may have retired nodes of it since, which are freed.
 ///
 /// # Safety
 ///

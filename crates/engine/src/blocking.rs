@@ -42,11 +42,13 @@ pub enum TimeoutReply {
 }
 
 impl TimeoutReply {
-    /// Record whose being durable ends the wait.
+    /// Record whose being durable ends the wait. One that none is enough for ends with the log: it
+    /// waits for a record that never is.
     #[must_use]
     pub fn awaited_record(self) -> Option<RecordNumber> {
         match self {
             TimeoutReply::Durable { record, is_local_enough: true, .. } => Some(record),
+            TimeoutReply::Durable { is_local_wanted: true, .. } => Some(RecordNumber::MAX),
             _ => None,
         }
     }
@@ -93,4 +95,21 @@ pub struct Block {
     pub timeout_us: u64,
     /// Its reply when that is over.
     pub on_timeout: TimeoutReply,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_the_log_ends_with_it_whatever_else_it_waits_for() {
+        let reply = |is_local_wanted, is_local_enough| TimeoutReply::Durable {
+            record: 5,
+            is_local_wanted,
+            is_local_enough,
+        };
+        assert_eq!(reply(true, true).awaited_record(), Some(5));
+        assert_eq!(reply(true, false).awaited_record(), Some(RecordNumber::MAX));
+        assert_eq!(reply(false, false).awaited_record(), None);
+    }
 }

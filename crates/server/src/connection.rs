@@ -102,9 +102,15 @@ impl Connection {
         !self.state.is_closing() && !self.session.client.is_killed()
     }
 
-    /// Keeps pushes until its present reply is complete.
+    /// Keeps pushes until its present reply is complete. They count as what is sent and not taken.
     pub(crate) fn postpone_pushes(&mut self, pushes: &mut ReplyBuffer) {
         self.postponed_pushes.get_or_insert_default().append(pushes);
+        self.publish_unsent();
+    }
+
+    /// Bytes of pushes that wait until its present reply is complete.
+    fn postponed_bytes(&self) -> usize {
+        self.postponed_pushes.as_ref().map_or(0, |pushes| pushes.len())
     }
 
     /// True if a turn could do something for it: there are requests or the rest of a reply.
@@ -157,14 +163,19 @@ impl Connection {
     }
 
     /// As [`unsent_bytes`](Self::unsent_bytes), with the replies that wait.
-    pub(crate) fn backlog_bytes(&self) -> usize {
+    pub(crate) fn unsent_reply_bytes(&self) -> usize {
         self.unsent_bytes() + self.held.len()
+    }
+
+    /// All that the client has not taken: replies, and pushes that wait for the end of one.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        self.unsent_reply_bytes() + self.postponed_bytes()
     }
 
     /// Memory of the backlog, payloads by reference in full.
     fn unsent_memory_bytes(&self) -> usize {
         let output = self.output.len().max(self.output.allocated_bytes());
-        output + self.transport.unsent_bytes() + self.held.len()
+        output + self.transport.unsent_bytes() + self.held.len() + self.postponed_bytes()
     }
 
     /// True if it is open with no events to ask of the kernel and no limit being timed, after a
@@ -193,6 +204,7 @@ impl Connection {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let output = self.output.len().max(self.output.allocated_bytes());
         let output = output + self.transport.memory_bytes() + self.held.len();
+        let output = output + self.postponed_bytes();
         let input = self.input.allocated_bytes() + self.parser.allocated_bytes();
         let buffers = input + output + self.session.queued_bytes();
         CLIENT_BYTES + buffers as u64 + self.session.client.registered_bytes()

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidemill_resp::number::{parse_double, parse_integer, parse_long_double};
+use tidemill_resp::number::{parse_integer, parse_long_double};
 use tidemill_store::Kind;
 
 use super::context::Cx;
@@ -77,24 +77,18 @@ pub(crate) fn timeout_ms(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, Comman
 
 /// A timeout in seconds, as microseconds; 0 is for ever.
 pub(crate) fn timeout_us(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, CommandError> {
-    let Some(seconds) = parse_double(argument) else {
-        // A number that only a wider type can hold is a number too.
-        return Err(match parse_long_double(argument) {
-            Some(_) if argument.starts_with(b"-") => "ERR timeout is negative",
-            Some(_) => "ERR timeout is out of range",
-            None => "ERR timeout is not a float or out of range",
+    // Valkey computes in long doubles, waits whole milliseconds, rounded up, and refuses a time that
+    // its clock cannot show. A whole number of seconds, the usual one, is the same without them.
+    let milliseconds = match parse_integer(argument) {
+        Some(seconds) => seconds.saturating_mul(1000),
+        None => {
+            let seconds = parse_long_double(argument)
+                .ok_or(CommandError::from("ERR timeout is not a float or out of range"))?;
+            seconds.times_rounded_up(1000)
         }
-        .into());
     };
-    let milliseconds = seconds * 1000.0;
-    if milliseconds > i64::MAX as f64 {
-        return Err("ERR timeout is out of range".into());
-    }
-    if milliseconds < 0.0 {
-        return Err("ERR timeout is negative".into());
-    }
-    // Valkey waits whole milliseconds, rounded up, and refuses a time that its clock cannot show.
-    let milliseconds = milliseconds.ceil() as u64;
+    let milliseconds =
+        u64::try_from(milliseconds).map_err(|_| CommandError::from("ERR timeout is negative"))?;
     if milliseconds > i64::MAX as u64 - cx.now_ms() {
         return Err("ERR timeout is out of range".into());
     }

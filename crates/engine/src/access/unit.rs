@@ -269,6 +269,11 @@ impl<'k> Unit<'k> {
         self.notes.as_ref().map(|notes| &notes.ready).filter(|ready| !ready.is_empty())
     }
 
+    /// The key at `index` of those that became ready, whose waiters are looked at now.
+    pub(crate) fn begin_ready(&mut self, index: usize) -> Option<ReadyKey> {
+        self.notes.as_mut()?.ready.begin(index)
+    }
+
     /// Forgets the keys that became ready: their waiters were looked at.
     pub(crate) fn clear_ready(&mut self) {
         self.notes().ready.clear();

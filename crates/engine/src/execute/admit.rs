@@ -21,7 +21,7 @@ use crate::worker::session::Queued;
 pub(crate) enum Admitted {
     Run(CommandId, &'static Command),
     Queued,
-    /// It runs, or is queued, once keys have been evicted.
+    /// It runs, or is queued, once keys have been evicted or a pause is over.
     Waiting(WaitTarget),
 }
 
@@ -65,9 +65,7 @@ fn reject<E>(
     id: Option<CommandId>,
     error: CommandError,
 ) -> CommandError {
-    if let Some(transaction) = &mut executor.session.transaction {
-        transaction.is_aborted = true;
-    }
+    executor.session.abort_transaction();
     if id.is_none_or(|id| executor.shared.commands.command(id).name != "exec") {
         return error;
     }
@@ -265,8 +263,10 @@ fn permit_in_multi<E>(
     )))
 }
 
+/// Queues a command behind `MULTI`, or lets one that ends the transaction run. What `EXEC` will
+/// refuse to run is not kept, so that it takes no memory.
 #[cold]
-fn enqueue<E>(
+fn enqueue<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     id: CommandId,
     command: &'static Command,
@@ -275,13 +275,19 @@ fn enqueue<E>(
     if runs_in_multi(command) {
         return Ok(Admitted::Run(id, command));
     }
-    let transaction =
-        executor.session.transaction.as_mut().expect("the caller saw an open transaction");
+    if executor.waits_for_pause((id, command), args) {
+        return Ok(Admitted::Waiting(WaitTarget::Pause));
+    }
+    if executor.session.is_transaction_refused() {
+        return Ok(Admitted::Queued);
+    }
     let Some(arguments) = OwnedArguments::try_new(args) else {
-        transaction.is_aborted = true;
+        executor.session.abort_transaction();
         count_rejected(executor, id);
         return Err(CommandError::NoMemory(request_bytes(args) as u64));
     };
+    let transaction =
+        executor.session.transaction.as_mut().expect("the caller saw an open transaction");
     if command.name == "select"
         && let Ok(index) = database(args.get(1), executor.shared.keyspace.database_count())
     {

@@ -89,6 +89,17 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 }
 
+/// True if a command that takes memory is refused in the place of a blocked client: there is none,
+/// and no key may be evicted. Where keys may be, it runs, and they are evicted at the next boundary
+/// ([`relieve`]), since none is under locks.
+#[cold]
+pub(super) fn refuses_waiter(shared: &Shared, worker: &mut Worker) -> bool {
+    let settings = &worker.settings;
+    let may_evict = settings.eviction_policy.is_some() && !settings.import_mode;
+    let waits = shared.is_paused() || shared.loading.is_running();
+    !may_evict && !waits && !worker.replays() && !claims(shared, worker)
+}
+
 /// True if the worker may take memory. Wakes the others if little is left.
 fn claims(shared: &Shared, worker: &mut Worker) -> bool {
     let used = worker.used_bytes();

@@ -422,5 +422,10 @@ fn register(
     }
     worker.deadlines.insert(&waiter);
     session.client.set_waiter(Some(Arc::clone(&waiter)));
+    // `end_client` kills, then takes the mutex of the wait, which `set_waiter` has taken: it finds
+    // the wait there, or this sees the client killed.
+    if session.client.is_killed() {
+        let _ = waiter.end();
+    }
     session.waiter = Some(Arc::clone(&waiter));
 }

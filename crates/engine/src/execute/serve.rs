@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::{Found, Section, SlotNumber};
 
+use super::evict::refuses_waiter;
 use super::permission;
 use super::registry;
 use super::script;
@@ -17,6 +18,7 @@ use crate::access::locks::LockSet;
 use crate::access::outcome::Stop;
 use crate::access::unit::Unit;
 use crate::access::unwatch::unwatch;
+use crate::command::Flags;
 use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
@@ -37,8 +39,9 @@ pub(crate) fn serve_ready<'k>(
     section: Section<'_>,
 ) -> Unit<'k> {
     let mut index = 0;
-    // Serving can make more keys ready: they are served too.
-    while let Some(ready) = unit.ready().and_then(|ready| ready.get(index)).cloned() {
+    // Serving can make more keys ready, also those whose turn is over: they are served too. It ends,
+    // since only waiters that are served do that.
+    while let Some(ready) = unit.begin_ready(index) {
         unit = serve_key(shared, worker, unit, section, (index, ready.clone()));
         unit = serve_choosy(shared, worker, unit, section, ready);
         index += 1;
@@ -58,14 +61,10 @@ fn serve_key<'k>(
     loop {
         let lock = unit.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
         let found = lock.find(ready.database, ready.key_hash, &ready.key, section);
-        let Some(waiter) = lock.side().first_waiter(ready.database, &ready.key) else {
+        let Some(kind) = found.map(|found| found.entry.kind()) else { return unit };
+        let Some(waiter) = lock.side().first_waiter(ready.database, &ready.key, kind) else {
             return unit;
         };
-        if waiter.account.is_deleted() {
-            // Its connection is about to be closed: it takes nothing from those behind it.
-            let _ = waiter.end();
-            continue;
-        }
         if !is_of_use(shared, worker, &unit, found, &waiter) {
             return unit;
         }
@@ -111,11 +110,6 @@ fn serve_choosy<'k>(
             return unit;
         };
         last = Some(waiter.id);
-        if waiter.account.is_deleted() {
-            // As of others.
-            let _ = waiter.end();
-            continue;
-        }
         if !would_answer(shared, worker, &mut unit, section, &waiter, &ready) {
             continue;
         }
@@ -250,6 +244,12 @@ fn serve_one<'k>(
             &denial.error(user.name(), waiter.command),
         );
     }
+    if worker.is_limited()
+        && waiter.command.flags.contains(Flags::DENYOOM)
+        && refuses_waiter(shared, worker)
+    {
+        return refuse_one(shared, worker, unit, waiter, &CommandError::OutOfMemory);
+    }
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();
     let start_ns = shared.clock.monotonic_ns();
@@ -292,7 +292,7 @@ fn answer_error(shared: &Shared, worker: &Worker, reply: &mut ReplyBuffer, error
     reply.error(wire);
 }
 
-/// Ends the wait of a client that is not permitted any more what it waits for. It takes nothing.
+/// Ends the wait of a client that may not have any more what it waits for. It takes nothing.
 #[cold]
 fn refuse_one<'k>(
     shared: &Shared,

@@ -27,9 +27,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Answers an error in the place of a command, which is not looked at.
     #[cold]
     pub(crate) fn refuse(&mut self, error: &CommandError) -> Step {
-        if let Some(transaction) = &mut self.session.transaction {
-            transaction.is_aborted = true;
-        }
+        self.session.abort_transaction();
         if self.session.reply_mode == ReplyMode::On {
             self.error(error);
         }

@@ -583,12 +583,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        let is_held_back = shared.may_hold_back() && self.is_held_back((id, command), args);
-        if is_held_back || self.session.lock_attempts > 0 {
-            // Relaxed: for others' information only.
-            self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
-        }
-        if is_held_back {
+        if self.waits_for_pause((id, command), args) {
             return Step::Wait(WaitTarget::Pause);
         }
         if self.must_reclaim_first(command) {
@@ -668,7 +663,23 @@ impl<E: Enter> Executor<'_, '_, E> {
         Step::Done
     }
 
-    /// True if a command has to wait until a pause is over: `EXEC` when one of its commands has to.
+    /// True if a command has to wait until a pause is over. Lets others see it.
+    #[inline]
+    pub(super) fn waits_for_pause(
+        &mut self,
+        called: (CommandId, &Command),
+        args: &ArgumentView<'_>,
+    ) -> bool {
+        let is_held_back = self.shared.may_hold_back() && self.is_held_back(called, args);
+        if is_held_back || self.session.lock_attempts > 0 {
+            // Relaxed: for others' information only.
+            self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
+        }
+        is_held_back
+    }
+
+    /// True if a command has to wait until a pause is over: `EXEC` when one of its commands has to,
+    /// if it runs them.
     #[cold]
     fn is_held_back(
         &mut self,
@@ -680,7 +691,9 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         let Executor { shared, handlers, worker, session, .. } = self;
         let queued = match &session.transaction {
-            Some(transaction) if command.name == "exec" => transaction.queued.as_slice(),
+            Some(transaction) if command.name == "exec" && !session.is_transaction_refused() => {
+                transaction.queued.as_slice()
+            }
             _ => &[],
         };
         let queued = queued.iter().map(|queued| (queued.id, queued.arguments.view()));

@@ -65,6 +65,15 @@ impl Invalidated {
         }
     }
 
+    /// Bytes of the keys.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Invalidated::Key(key) => key.len(),
+            Invalidated::Keys { broadcast, .. } => broadcast.key_bytes(),
+            Invalidated::All => 0,
+        }
+    }
+
     /// Writes the keys as an array, or null for all.
     pub(super) fn write(&self, buffer: &mut ReplyBuffer) {
         match self {

@@ -83,11 +83,7 @@ impl Delivery {
                 Delivery::Invalidation { sessions, key } => key.len() + size_of_val(&sessions[..]),
                 Delivery::Broadcast(broadcast) => broadcast.key_bytes(),
                 Delivery::InvalidationOfAll => 0,
-                Delivery::Redirected { invalidated, .. } => match invalidated {
-                    Invalidated::Key(key) => key.len(),
-                    Invalidated::Keys { broadcast, .. } => broadcast.key_bytes(),
-                    Invalidated::All => 0,
-                },
+                Delivery::Redirected { invalidated, .. } => invalidated.bytes(),
             }
     }
 }

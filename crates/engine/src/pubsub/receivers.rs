@@ -89,9 +89,14 @@ impl Receiver {
         }
     }
 
+    /// True if it subscribes to anything.
+    fn is_subscriber(&self) -> bool {
+        self.topics.iter().any(|topics| !topics.is_empty())
+    }
+
     /// True if it is one for as long as its session lives, or until it wants nothing any more.
     fn is_lasting(&self) -> bool {
-        self.tracking.is_some() || self.topics.iter().any(|topics| !topics.is_empty())
+        self.tracking.is_some() || self.is_subscriber()
     }
 
     fn push(&mut self, encoded: &Encoded) {
@@ -144,13 +149,16 @@ pub struct Receivers {
     prefixes: HashMap<Arc<[u8]>, BTreeSet<usize>>,
     /// Invalidations that are told by way of other sessions.
     redirected: Vec<Redirected>,
+    /// Bytes that they will be encoded in, about.
+    redirected_bytes: usize,
     /// Deliveries that were taken from the lane and are in no inbox yet.
     incoming: VecDeque<Delivery>,
     /// Bytes that inboxes refer to, by protocol.
     encoded: [ReplyBuffer; 2],
     dirty: VecDeque<usize>,
-    /// Most bytes of a subscriber's inbox; 0 is no limit.
+    /// Most bytes of a subscriber's inbox, and of another receiver's; 0 is no limit.
     subscriber_bytes_max: u64,
+    other_bytes_max: u64,
 }
 
 impl Receivers {
@@ -163,9 +171,11 @@ impl Receivers {
         }
     }
 
-    /// Sets the bytes at which a subscriber is disconnected; 0 for no limit.
-    pub fn limit_subscribers(&mut self, bytes_max: u64) {
-        self.subscriber_bytes_max = bytes_max;
+    /// Sets the bytes of an inbox at which a subscriber is disconnected, and another receiver, of
+    /// the class of normal clients; 0 for no limit.
+    pub fn limit_inboxes(&mut self, subscriber_bytes_max: u64, other_bytes_max: u64) {
+        self.subscriber_bytes_max = subscriber_bytes_max;
+        self.other_bytes_max = other_bytes_max;
     }
 
     /// Index of the receiver that a session is; it becomes one if it is none.
@@ -220,6 +230,8 @@ impl Receivers {
         let index = self.receiver_of(session, protocol);
         let subscribers = self.topics[kind.index()].entry(Arc::clone(name)).or_default();
         let receiver = self.receivers[index].as_mut().expect("it is in the index");
+        // One that was made for a line or for a push was not told the protocol.
+        receiver.protocol = protocol;
         receiver.topics[kind.index()].insert(Arc::clone(name), subscribers.len());
         subscribers.push(index);
     }
@@ -306,7 +318,7 @@ impl Receivers {
         }
         for _ in 0..DELIVERED_TOGETHER_MAX {
             let encoded_bytes: usize = self.encoded.iter().map(ReplyBuffer::len).sum();
-            if encoded_bytes > DELIVERED_TOGETHER_BYTES {
+            if encoded_bytes + self.redirected_bytes > DELIVERED_TOGETHER_BYTES {
                 break;
             }
             let Some(delivery) = self.incoming.pop_front() else { break };
@@ -400,7 +412,7 @@ impl Receivers {
             }
             Delivery::Redirected { session, invalidated } => {
                 let (target, invalidated) = (*session, invalidated.clone());
-                self.redirected.push(Redirected { tracker: 0, target, invalidated });
+                self.add_redirected(Redirected { tracker: 0, target, invalidated });
             }
         }
     }
@@ -454,7 +466,10 @@ impl Receivers {
             receiver.is_dirty = true;
             self.dirty.push_back(index);
         }
-        let bytes_max = self.subscriber_bytes_max;
+        let bytes_max = match receiver.is_subscriber() {
+            true => self.subscriber_bytes_max,
+            false => self.other_bytes_max,
+        };
         match encoded {
             _ if receiver.is_cut_off => {}
             Some(encoded) if bytes_max == 0 || (receiver.inbox_bytes as u64) < bytes_max => {

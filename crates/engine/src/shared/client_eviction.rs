@@ -8,9 +8,14 @@ use super::clients::Client;
 use crate::slots::mailbox::Message;
 
 impl Shared {
-    /// Ends another client; its worker closes the connection by the message.
+    /// Ends another client; its worker closes the connection by the message. A wait of its ends at
+    /// once, so that nothing is given to it any more.
     pub(crate) fn end_client(&self, client: &Client, message: Message) {
         client.kill();
+        // A wait that begins at this moment ends by itself: see `register`.
+        if let Some(waiter) = client.waiter() {
+            let _ = waiter.end();
+        }
         self.mailboxes.post(client.owner(), message);
     }
 

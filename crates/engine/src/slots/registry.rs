@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
+use tidemill_store::Kind;
 
 use crate::slots::tracked::TrackedKeys;
 use crate::slots::waiter::Waiter;
@@ -92,6 +93,11 @@ impl<V: Default> KeyMap<V> {
         values.iter_mut().find(|(of, _)| *of == database).map(|(_, value)| value)
     }
 
+    fn contains(&self, database: usize, key: &[u8]) -> bool {
+        let values = self.values.get(key);
+        values.is_some_and(|values| values.iter().any(|(of, _)| *of == database))
+    }
+
     fn entry(&mut self, database: usize, key: &[u8]) -> &mut V {
         let values = self.values.entry(key.into()).or_default();
         let index = values.iter().position(|(of, _)| *of == database).unwrap_or_else(|| {
@@ -138,7 +144,10 @@ fn find_watcher(watchers: &[Watcher], flag: &Arc<WatchFlag>) -> Result<usize, us
 pub struct SlotRegistry {
     /// By the address of the flag: a session has one, and watches a key once.
     watchers: KeyMap<Vec<Watcher>>,
-    waiters: KeyMap<Queue>,
+    /// Waiters for lists and for sorted sets. Only those for the kind that a key has are of use, and
+    /// the first of them tells for all.
+    list_waiters: KeyMap<Queue>,
+    sorted_set_waiters: KeyMap<Queue>,
     /// Waiters that need not have something where others of their key have: those for streams. Each
     /// is looked at, while of the others the first tells for all.
     choosy_waiters: KeyMap<Queue>,
@@ -213,16 +222,17 @@ impl SlotRegistry {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.watchers.values.is_empty()
-            && self.waiters.values.is_empty()
+            && self.list_waiters.values.is_empty()
+            && self.sorted_set_waiters.values.is_empty()
             && self.choosy_waiters.values.is_empty()
             && self.tracked.is_empty()
     }
 
     /// Puts a waiter behind those that wait for a key already.
     pub fn wait(&mut self, database: usize, key: &[u8], waiter: &Arc<Waiter>) {
-        let waiters = match waiter.block.answers {
-            Some(_) => &mut self.choosy_waiters,
-            None => &mut self.waiters,
+        let waiters = match (waiter.block.answers, waiter.block.kind) {
+            (Some(_), _) => &mut self.choosy_waiters,
+            (None, kind) => self.waiters_for(kind).expect("lists and sorted sets are waited for"),
         };
         // A key that a command names twice is waited for once.
         waiters.entry(database, key).insert(waiter.id, Arc::clone(waiter));
@@ -241,23 +251,34 @@ impl SlotRegistry {
         queue.range(behind).map(|(_, waiter)| waiter).find(|waiter| waiter.is_waiting()).cloned()
     }
 
-    /// The first who still waits for a key. Those who do not are forgotten; their worker is about
-    /// to take them back.
-    pub fn first_waiter(&mut self, database: usize, key: &[u8]) -> Option<Arc<Waiter>> {
-        let queue = self.waiters.find(database, key)?;
+    /// Waiters for keys of a kind of which the first tells for all.
+    fn waiters_for(&mut self, kind: Kind) -> Option<&mut KeyMap<Queue>> {
+        match kind {
+            Kind::List => Some(&mut self.list_waiters),
+            Kind::SortedSet => Some(&mut self.sorted_set_waiters),
+            _ => None,
+        }
+    }
+
+    /// The first who still waits for a key of a kind. Those who do not are forgotten; their worker
+    /// is about to take them back.
+    pub fn first_waiter(&mut self, database: usize, key: &[u8], kind: Kind) -> Option<Arc<Waiter>> {
+        let waiters = self.waiters_for(kind)?;
+        let queue = waiters.find(database, key)?;
         while let Some(first) = queue.first_entry() {
             if first.get().is_waiting() {
                 return Some(Arc::clone(first.get()));
             }
             first.remove();
         }
-        self.waiters.remove(database, key);
+        waiters.remove(database, key);
         None
     }
 
     /// Removes a wait from the queue of a key.
     pub fn stop_waiting(&mut self, database: usize, key: &[u8], id: u64) {
-        for waiters in [&mut self.waiters, &mut self.choosy_waiters] {
+        let all = [&mut self.list_waiters, &mut self.sorted_set_waiters, &mut self.choosy_waiters];
+        for waiters in all {
             if let Some(queue) = waiters.find(database, key) {
                 queue.remove(&id);
                 if queue.is_empty() {
@@ -267,21 +288,25 @@ impl SlotRegistry {
         }
     }
 
-    /// Keys that are watched, and keys that are waited for.
+    /// Queues of waiters of all kinds.
+    fn queues(&self) -> [&KeyMap<Queue>; 3] {
+        [&self.list_waiters, &self.sorted_set_waiters, &self.choosy_waiters]
+    }
+
+    /// Keys that are watched, and keys that are waited for, once for each kind.
     #[must_use]
     pub fn key_counts(&self) -> (usize, usize) {
-        (self.watchers.len(), self.waiters.len() + self.choosy_waiters.len())
+        (self.watchers.len(), self.queues().map(KeyMap::len).iter().sum())
     }
 
     /// True if a client waits for a key.
-    pub fn has_waiters(&mut self, database: usize, key: &[u8]) -> bool {
-        self.waiters.find(database, key).is_some()
-            || self.choosy_waiters.find(database, key).is_some()
+    pub fn has_waiters(&self, database: usize, key: &[u8]) -> bool {
+        self.queues().iter().any(|waiters| waiters.contains(database, key))
     }
 
     /// All keys that somebody waits for.
     pub fn waited_for(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let waiters = self.waiters.iter().chain(self.choosy_waiters.iter());
+        let waiters = self.queues().into_iter().flat_map(KeyMap::iter);
         waiters.map(|(database, key, _)| (database, key))
     }
 }

@@ -38,6 +38,15 @@ pub(crate) struct Transaction {
     pub(crate) is_aborted: bool,
 }
 
+impl Transaction {
+    /// A command could not be queued. None will run, so none is kept.
+    pub(crate) fn abort(&mut self) {
+        self.is_aborted = true;
+        self.queued = Vec::new();
+        self.queued_bytes = 0;
+    }
+}
+
 /// A watched key.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WatchedKey {
@@ -330,6 +339,20 @@ impl Session {
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, |transaction| transaction.queued_bytes)
+    }
+
+    /// True if a command could not be queued, or a watched key changed: `EXEC` will run nothing.
+    pub(crate) fn is_transaction_refused(&self) -> bool {
+        let is_aborted = self.transaction.as_ref().is_some_and(|open| open.is_aborted);
+        is_aborted || self.watch.as_ref().is_some_and(|watch| watch.flag.is_set())
+    }
+
+    /// Notes that a command of its transaction, if one is open, could not be queued.
+    pub(crate) fn abort_transaction(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.abort();
+            self.show_transaction();
+        }
     }
 
     /// Lets others see how far its transaction is; as in Valkey, a session that ever watched or had

@@ -29,7 +29,7 @@ pub(crate) struct Changes {
     /// More than is gathered: all keys are told to have changed.
     are_too_many: bool,
     /// Session whose command runs.
-    session: u64,
+    pub(crate) session: u64,
     /// Its own changes of keys that it has read are not told to it.
     is_noloop: bool,
     /// Blocked session whose command runs in its place: what is for itself follows its reply.

@@ -132,3 +132,61 @@ fn libraries_are_compared_with_the_bytes_behind_a_nul() {
         assert_eq!(reply.contains("id="), is_listed, "{words:?}: {reply}");
     }
 }
+
+/// What `EXEC` will refuse takes no memory, so that a client that goes on does not reach a limit.
+#[test]
+fn a_transaction_that_will_be_refused_keeps_no_commands() {
+    let mut server = Server::new(1, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(0));
+    let id = client.to_string();
+    let shown = |server: &mut Server| {
+        let line = server.call(other, &["CLIENT", "LIST", "ID", &id]);
+        let fields = line.split(' ').filter(|field| field.starts_with("multi"));
+        fields.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(server.call(client, &["RESET"]), "+RESET\r\n");
+    assert_eq!(shown(&mut server), "multi=-1 multi-mem=0", "it never used MULTI");
+    server.call(client, &["MULTI"]);
+    server.call(client, &["SET", "k", "v"]);
+    assert!(shown(&mut server).starts_with("multi=1 "));
+    server.call(client, &["NOSUCH"]);
+    assert_eq!(shown(&mut server), "multi=0 multi-mem=0");
+    assert_eq!(server.call(client, &["SET", "k", "v"]), "+QUEUED\r\n");
+    assert_eq!(shown(&mut server), "multi=0 multi-mem=0");
+    assert!(server.call(client, &["EXEC"]).starts_with("-EXECABORT"));
+    // The same where a watched key has changed.
+    server.call(client, &["WATCH", "k"]);
+    server.call(client, &["SET", "k", "v"]);
+    server.call(client, &["MULTI"]);
+    assert_eq!(server.call(client, &["SET", "k", "v"]), "+QUEUED\r\n");
+    assert_eq!(shown(&mut server), "multi=0 multi-mem=0");
+    assert_eq!(server.call(client, &["EXEC"]), "*-1\r\n");
+    assert_eq!(server.call(client, &["MULTI"]), "+OK\r\n");
+    assert_eq!(server.call(client, &["PING"]), "+QUEUED\r\n");
+    assert_eq!(server.call(client, &["EXEC"]), "*1\r\n+PONG\r\n");
+    server.call(client, &["RESET"]);
+    assert_eq!(shown(&mut server), "multi=0 multi-mem=0");
+}
+
+#[test]
+fn debug_commands_run_within_a_transaction() {
+    let mut server = Server::with_debug(2, NOW_MS);
+    let client = server.connect(0);
+    let exec = |server: &mut Server, commands: &[&str]| {
+        server.call(client, &["MULTI"]);
+        for command in commands {
+            server.call(client, &command.split(' ').collect::<Vec<_>>());
+        }
+        server.call(client, &["EXEC"])
+    };
+    server.call(client, &["SET", "k", "v"]);
+    let digest = server.call(client, &["DEBUG", "DIGEST-VALUE", "k"]);
+    let digest = digest.strip_prefix("*1\r\n").expect("one key");
+    server.call(client, &["DEL", "k"]);
+    let replies = exec(&mut server, &["SET k v", "DEBUG DIGEST-VALUE k"]);
+    assert_eq!(replies, format!("*2\r\n+OK\r\n*1\r\n{digest}"));
+    assert_eq!(exec(&mut server, &["DEBUG POPULATE 2 a"]), "*1\r\n+OK\r\n");
+    let replies = exec(&mut server, &["SET b:0 v", "DEBUG POPULATE 2 b"]);
+    assert!(replies.starts_with("*2\r\n+OK\r\n-ERR DEBUG POPULATE is not"), "{replies}");
+    assert_eq!(server.call(client, &["DBSIZE"]), ":4\r\n");
+}

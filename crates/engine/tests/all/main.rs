@@ -12,6 +12,7 @@ mod acl;
 mod acl_beside_valkey;
 mod acl_matrix;
 mod answered;
+mod blocked_clients;
 mod clients;
 mod config_beside_valkey;
 mod eviction;

@@ -1,5 +1,7 @@
 //! Commands that a pause of writers holds back, and what expires meanwhile.
 
+use std::sync::atomic::Ordering;
+
 use crate::harness::Server;
 use tidemill_engine::execute::Next;
 use tidemill_engine::slots::parking::WakeUp;
@@ -65,8 +67,10 @@ fn scripts_that_declare_that_they_do_not_write_go_on() {
     server.call(client, &["MULTI"]);
     server.call(client, &["EVAL", READER, "0"]);
     assert_eq!(server.call(client, &["EXEC"]), "*1\r\n:7\r\n");
+    server.call(admin, &["CLIENT", "UNPAUSE"]);
     server.call(client, &["MULTI"]);
     server.call(client, &["EVAL", WRITER, "0"]);
+    server.call(admin, &["CLIENT", "PAUSE", "60000", "WRITE"]);
     assert!(waits(&mut server, client, &["EXEC"]));
 }
 
@@ -97,4 +101,53 @@ fn reads_delete_nothing_that_expired_and_a_random_key_may_have() {
     assert_eq!(server.call(client, &["GET", "k"]), "$-1\r\n");
     assert_eq!(server.call(client, &["DBSIZE"]), ":0\r\n");
     assert_eq!(server.call(client, &["RANDOMKEY"]), "$-1\r\n");
+}
+
+#[test]
+fn commands_behind_multi_wait_to_be_queued() {
+    for (mode, words) in [
+        ("WRITE", &["SET", "k", "v"][..]),
+        ("WRITE", &["PUBLISH", "channel", "message"]),
+        ("WRITE", &["EVAL", WRITER, "0"]),
+        ("ALL", &["SET", "k", "v"]),
+        ("ALL", &["PING"]),
+    ] {
+        let mut server = Server::new(1, START_MS);
+        let (admin, client) = (server.connect(0), server.connect(0));
+        server.call(client, &["MULTI"]);
+        server.call(admin, &["CLIENT", "PAUSE", "60000", mode]);
+        assert!(waits(&mut server, client, words), "{mode} {words:?}");
+        let shown = server.shared.clients.find(client).expect("it is connected");
+        assert!(shown.is_postponed.load(Ordering::Relaxed));
+        server.shared.unpause();
+        assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 });
+        assert_eq!(server.take_output(client), "+QUEUED\r\n");
+        assert!(server.call(client, &["EXEC"]).starts_with("*1\r\n"), "{mode} {words:?}");
+    }
+    let (mut server, _, client) = paused();
+    server.call(client, &["MULTI"]);
+    assert_eq!(server.call(client, &["GET", "k"]), "+QUEUED\r\n");
+}
+
+#[test]
+fn a_transaction_that_will_be_refused_does_not_wait() {
+    for is_watched in [true, false] {
+        let mut server = Server::new(1, START_MS);
+        let (admin, client) = (server.connect(0), server.connect(0));
+        if is_watched {
+            server.call(client, &["WATCH", "k"]);
+        }
+        server.call(client, &["MULTI"]);
+        server.call(client, &["SET", "k", "v"]);
+        server.call(admin, &["SET", "k", "other"]);
+        if !is_watched {
+            server.call(client, &["NOSUCH"]);
+        }
+        server.call(admin, &["CLIENT", "PAUSE", "60000", "WRITE"]);
+        let expected = match is_watched {
+            true => "*-1\r\n",
+            false => "-EXECABORT Transaction discarded because of previous errors.\r\n",
+        };
+        assert_eq!(server.call(client, &["EXEC"]), expected);
+    }
 }

@@ -191,3 +191,80 @@ fn keys_of_an_ended_client_are_forgotten_behind_those_that_stay_in_the_same_slot
     limit_tracked(shared, worker);
     assert_eq!(totals(&mut server), (0, 0), "a second round begins at the first key");
 }
+
+/// A session that receives already, and speaks RESP3 since before.
+#[test]
+fn a_monitor_that_subscribes_or_tracks_is_told_in_its_protocol() {
+    let mut server = Server::new(1, NOW_MS);
+    let (monitor, other) = (server.connect(0), server.connect(0));
+    server.call(monitor, &["HELLO", "3"]);
+    let mut received = |line: &[u8]| {
+        server.turn_once(monitor, line);
+        server.settle();
+        server.take_output(monitor);
+        server.call(other, &["PUBLISH", "c", "message"]);
+        server.call(other, &["SET", "k", "v"]);
+        let (worker, shared) = server.worker(0);
+        worker.post_changes(shared);
+        server.settle();
+        server.take_output(monitor)
+    };
+    let lines = received(b"MONITOR\r\nPING\r\nSUBSCRIBE c\r\n");
+    assert!(lines.contains(">3\r\n$7\r\nmessage\r\n"), "{lines}");
+    let lines = received(b"RESET\r\nHELLO 3\r\nMONITOR\r\nPING\r\nCLIENT TRACKING on BCAST\r\n");
+    assert!(lines.contains(">2\r\n$10\r\ninvalidate\r\n"), "{lines}");
+}
+
+#[test]
+fn a_monitor_that_wants_no_replies_gets_no_lines() {
+    let mut server = Server::new(1, NOW_MS);
+    let (monitor, other) = (server.connect(0), server.connect(0));
+    let received = |server: &mut Server, words: &[&str]| {
+        server.call(monitor, words);
+        server.take_output(monitor);
+        server.call(other, &["SET", "k", "v"]);
+        server.take_output(monitor).contains("\"SET\" \"k\"")
+    };
+    assert!(!received(&mut server, &["CLIENT", "REPLY", "OFF"]));
+    assert!(!received(&mut server, &["MONITOR"]));
+    assert!(received(&mut server, &["CLIENT", "REPLY", "ON"]));
+    assert!(received(&mut server, &["CLIENT", "REPLY", "ON"]));
+    assert!(!received(&mut server, &["CLIENT", "REPLY", "OFF"]));
+    assert!(!received(&mut server, &["RESET"]));
+    assert!(received(&mut server, &["MONITOR"]));
+}
+
+#[test]
+fn a_prefix_behind_the_empty_one_overlaps_with_it() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let mut broadcast = |prefix: &[&str]| {
+        server.call(client, &[&["CLIENT", "TRACKING", "ON", "BCAST"], prefix].concat())
+    };
+    assert_eq!(broadcast(&["PREFIX", "foo"]), "+OK\r\n");
+    assert_eq!(broadcast(&[]), "+OK\r\n", "it is not compared");
+    for prefix in ["fzz", "a", "foo", "food", ""] {
+        let reply = broadcast(&["PREFIX", prefix]);
+        let text = format!("-ERR Prefix '{prefix}' overlaps with an existing prefix ''.");
+        assert!(reply.starts_with(&text), "{reply}");
+    }
+}
+
+/// `PFCOUNT` changes what is kept in the key, and its client has read that.
+#[test]
+fn a_count_that_is_kept_in_its_key_stays_tracked() {
+    for count in [&["PFCOUNT", "h"][..], &["EVAL", "return redis.call('pfcount', 'h')", "0"]] {
+        let mut server = Server::new(2, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(1));
+        server.call(client, &["HELLO", "3"]);
+        server.call(client, &["CLIENT", "TRACKING", "on", "NOLOOP"]);
+        for element in ["a", "b"] {
+            server.call(other, &["PFADD", "h", element]);
+            server.take_output(client);
+            let counted = server.call(client, count);
+            assert!(counted.starts_with(':') && !counted.contains('>'), "{counted}");
+        }
+        server.call(other, &["PFADD", "h", "c"]);
+        assert!(server.take_output(client).contains("invalidate"), "{count:?}");
+    }
+}

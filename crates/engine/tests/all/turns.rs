@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::harness::NoFiles;
 use tidemill_engine::access::section::{Enter, ReadSide};
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
-use tidemill_engine::config::{CommandLine, Files, load};
+use tidemill_engine::config::{CommandLine, load};
 use tidemill_engine::execute::{Batch, LookAhead, Next, Requests, Turn, prefetch, run_turn, sweep};
 use tidemill_engine::shared::clients::ClientOrigin;
 use tidemill_engine::shared::{Shared, SharedSpec};
@@ -38,26 +39,6 @@ impl Clock for Ticks {
 
     fn monotonic_ns(&self) -> u64 {
         self.monotonic_us() * 1000
-    }
-}
-
-struct NoFiles;
-
-impl Files for NoFiles {
-    fn read(&self, _: &str) -> std::io::Result<Vec<u8>> {
-        Err(std::io::ErrorKind::NotFound.into())
-    }
-
-    fn matching(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn enter(&self, _: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn standard_input(&self) -> std::io::Result<Vec<u8>> {
-        Err(std::io::ErrorKind::NotFound.into())
     }
 }
 

@@ -14,7 +14,7 @@ use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::{
     ActiveSinks, Event, Journal, KeyspaceEvents, MemoryJournal, Record, RecordNumber, Sinks,
 };
-use tidemill_engine::config::Configuration;
+use tidemill_engine::config::{CommandLine, Configuration, Files, load};
 use tidemill_engine::execute::{self, Batch, Next, Requests, Turn, run_turn};
 use tidemill_engine::shared::clients::ClientOrigin;
 use tidemill_engine::shared::{PauseMode, Shared, SharedSpec};
@@ -87,6 +87,8 @@ pub struct Publications {
     all: Mutex<Vec<Publication>>,
     /// The key whose change lets another worker pause clients that write.
     pub pauses_at: Mutex<Option<String>>,
+    /// The key whose change lets another worker kill all clients.
+    pub kills_at: Mutex<Option<String>>,
 }
 
 impl Publications {
@@ -106,8 +108,32 @@ impl KeyspaceEvents for Watching {
         if self.0.pauses_at.lock().expect("no panic").as_deref() == Some(&*key) {
             shared.pause(PauseMode::Write, 60_000);
         }
+        if self.0.kills_at.lock().expect("no panic").as_deref() == Some(&*key) {
+            shared.clients.kill_all();
+        }
         let publication = Publication { key, event: event.name, is_held };
         self.0.all.lock().expect("no panic").push(publication);
+    }
+}
+
+/// Files of a server that is configured by its command line alone.
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _: &str) -> std::io::Result<Vec<u8>> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
+    fn matching(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn enter(&self, _: &str) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn standard_input(&self) -> std::io::Result<Vec<u8>> {
+        Err(std::io::ErrorKind::NotFound.into())
     }
 }
 
@@ -162,6 +188,22 @@ impl Server {
 
     /// A server that notes each publication, or none.
     pub fn with_events(worker_count: usize, now_ms: u64, notes_publications: bool) -> Server {
+        Server::configured(worker_count, now_ms, notes_publications, Configuration::default())
+    }
+
+    /// A server that allows `DEBUG`.
+    pub fn with_debug(worker_count: usize, now_ms: u64) -> Server {
+        let words = ["--enable-debug-command", "yes"].map(str::to_owned);
+        let loaded = load(&CommandLine::parse(words), &NoFiles);
+        Server::configured(worker_count, now_ms, false, loaded.expect("it is a setting"))
+    }
+
+    fn configured(
+        worker_count: usize,
+        now_ms: u64,
+        notes_publications: bool,
+        configuration: Configuration,
+    ) -> Server {
         let publications = Arc::<Publications>::default();
         let events = || Box::new(Watching(Arc::clone(&publications))) as Box<dyn KeyspaceEvents>;
         let clock = StoppedClock::new(now_ms * 1000);
@@ -177,7 +219,7 @@ impl Server {
             seed: Seed::new(1, 2),
             notifiers: (0..worker_count).map(notifier).collect(),
             clock: Box::new(clock.clone()),
-            configuration: Configuration::default(),
+            configuration,
             host: Box::new(host.clone()),
             sinks: Sinks::new(
                 notes_publications.then(events),

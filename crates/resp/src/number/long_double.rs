@@ -41,6 +41,15 @@ impl LongDouble {
     pub fn is_finite(self) -> bool {
         self.0.is_finite()
     }
+
+    /// The product with a factor, rounded up to a whole number; the nearest there is where that is
+    /// out of range.
+    #[must_use]
+    pub fn times_rounded_up(self, factor: i64) -> i64 {
+        let product = (self.0 * LongDouble::from(factor).0).value;
+        let whole = product.to_i128_r(64, Round::TowardPositive, &mut false).value;
+        i64::try_from(whole).expect("the value was asked for in 64 bits")
+    }
 }
 
 impl From<i64> for LongDouble {

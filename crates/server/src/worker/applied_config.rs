@@ -54,7 +54,7 @@ impl AppliedConfig {
         let OutputBufferLimits { normal, pubsub, .. } = self.config.output_buffer_limits;
         worker.limits_output = normal.hard_bytes > 0 || normal.soft_bytes > 0;
         worker.output_bytes_max = normal.hard_bytes;
-        worker.receivers.limit_subscribers(pubsub.hard_bytes);
+        worker.receivers.limit_inboxes(pubsub.hard_bytes, normal.hard_bytes);
     }
 
     /// Limit of what a client is sent and has not taken.

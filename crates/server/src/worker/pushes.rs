@@ -51,6 +51,7 @@ impl<F: Flavour> EventLoop<F> {
             // The elements of a reply must not be torn apart.
             Some(index) if self.connections[index].session.has_pending_reply() => {
                 self.connections[index].postpone_pushes(self.execution.reply_mut());
+                self.check_output(index);
             }
             // One that is to be closed once its replies are sent, or was killed, is sent nothing
             // else.

@@ -151,7 +151,8 @@ impl<F: Flavour> EventLoop<F> {
     /// half of them.
     fn block_or_unblock_output(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        let unsent_bytes = connection.backlog_bytes() as u64;
+        // Pushes that wait for the end of a reply must not keep it from its end.
+        let unsent_bytes = connection.unsent_reply_bytes() as u64;
         let blocked_from_bytes = if connection.session.has_pending_script() {
             // It has locked what others wait for.
             u64::MAX

@@ -31,6 +31,7 @@ use crate::tls::reception::Reception;
 mod coalescing;
 mod pauses;
 mod postponed;
+mod postponed_pushes;
 
 /// Four turns' time.
 const LONG_US: u64 = 1000;

@@ -84,6 +84,7 @@ impl<F: Flavour> EventLoop<F> {
         connection.publish_pending();
         if connection.postponed_pushes.is_some() && !connection.session.has_pending_reply() {
             let pushes = connection.postponed_pushes.take();
+            connection.publish_unsent();
             need = None;
             pushes.into_iter().for_each(|mut pushes| execution.reply_mut().append(&mut pushes));
         }

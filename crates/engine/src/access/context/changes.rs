@@ -4,8 +4,10 @@ use tidemill_store::{Found, KeyHash, Published};
 
 use super::cx::{Access, Cx};
 use super::slot::ALL_DECLARED;
+use crate::command::Flags;
 use crate::commit::{Event, EventClass};
 use crate::slots::ready::ReadyKey;
+use crate::slots::tracked::Untracked;
 
 impl Cx<'_, '_> {
     /// Writes a keyspace event of a key whose slot is locked.
@@ -146,16 +148,32 @@ impl Cx<'_, '_> {
                 side.touch_expired(database, key);
             }
             let untracked = side.tracked.untrack(&shared.tracking.totals, key);
-            if is_by_command && side.has_waiters(database, key) {
+            // A wait for a group of consumers ends with its key, however that goes.
+            if side.has_waiters(database, key) {
                 unit.note_ready(ReadyKey { database, key: key.into(), key_hash });
             }
             if let Some(untracked) = untracked {
+                if is_by_command && self.command.flags.contains(Flags::READONLY) {
+                    self.keep_tracked(key_hash, &untracked);
+                }
                 self.worker.post_invalidation(self.shared, untracked);
             }
         }
         if self.shared.tracking.prefixes.count() > 0 {
             self.worker.gather_change(key, is_by_command);
         }
+    }
+
+    /// A command that reads has changed what is kept beside the value (`PFCOUNT`): its client has
+    /// read the key as it is now, and goes on to be told of changes.
+    #[cold]
+    fn keep_tracked(&mut self, key_hash: KeyHash, untracked: &Untracked) {
+        let session = self.worker.changes.session;
+        let mut trackers = untracked.trackers.iter();
+        let Some(own) = trackers.find(|tracker| tracker.session == session) else { return };
+        let shared = self.shared;
+        let side = self.unit().lock(key_hash.slot).expect(ALL_DECLARED).side();
+        side.tracked.track(&shared.tracking.totals, &untracked.key, own);
     }
 
     /// Tells the sinks that a key changed. The key's slot is locked.

@@ -246,9 +246,16 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
 pub(super) fn reply_mode(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mode = cx.arg(2);
     if is(mode, "ON") {
+        if cx.session.is_monitor && cx.session.reply_mode == ReplyMode::Off {
+            cx.shared.monitors.add(&cx.session.client);
+        }
         cx.session.reply_mode = ReplyMode::On;
         cx.reply.ok();
     } else if is(mode, "OFF") {
+        // Lines are silenced as replies are.
+        if cx.session.is_monitor {
+            cx.shared.monitors.remove(cx.session.id());
+        }
         cx.session.reply_mode = ReplyMode::Off;
     } else if is(mode, "SKIP") {
         if cx.session.reply_mode != ReplyMode::Off {

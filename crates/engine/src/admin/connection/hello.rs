@@ -168,8 +168,10 @@ pub(super) fn quit(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.session.transaction = None;
-    cx.session.show_transaction();
+    // One that never used MULTI goes on to be shown as such.
+    if cx.session.transaction.take().is_some() {
+        cx.session.show_transaction();
+    }
     unwatch(cx.shared, cx.worker, cx.session, None);
     cx.session.select(0);
     // RESET undoes OFF before it answers; SKIP still takes its answer.

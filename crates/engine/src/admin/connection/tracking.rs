@@ -104,8 +104,12 @@ fn check_overlaps(prefixes: &[&[u8]], present: &Prefixes) -> Result<(), CommandE
     Err(CommandError::Bytes(text))
 }
 
-/// One of the present prefixes that a prefix begins with, or the first that begins with it.
+/// The first of the present prefixes that a prefix begins with, or that begins with it.
 fn overlapping<'p>(present: &'p Prefixes, prefix: &[u8]) -> Option<&'p Arc<[u8]>> {
+    // The empty one alone may be present beside others: given by itself, it is not compared.
+    if let Some(empty) = present.get::<[u8]>(b"") {
+        return Some(empty);
+    }
     let behind = (Bound::Included(prefix), Bound::Unbounded);
     let longer = present.range::<[u8], _>(behind).next();
     if let Some(longer) = longer.filter(|longer| longer.starts_with(prefix)) {

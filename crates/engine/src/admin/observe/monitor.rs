@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
+use crate::worker::session::ReplyMode;
 
 pub(super) fn monitor(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.in_transaction {
@@ -15,7 +16,10 @@ pub(super) fn monitor(cx: &mut SessionCx<'_, '_>) -> Outcome {
         let client = &cx.session.client;
         // Relaxed: for others' information only.
         client.is_monitor.store(true, Ordering::Relaxed);
-        cx.shared.monitors.add(client);
+        // While it wants no replies it gets no lines either: see `reply_mode`.
+        if cx.session.reply_mode != ReplyMode::Off {
+            cx.shared.monitors.add(client);
+        }
         cx.reply.ok();
     }
     Ok(())

@@ -110,6 +110,8 @@ pub(super) const TIME: Command = SERVER
 
 pub(super) const DEBUG: Command = ADMINISTRATIVE
     .command("debug", -2, "1.0.0", "Commands for tests of clients and servers.")
+    // Some subcommands stop all other workers, which a transaction does before it begins.
+    .scope(Scope::Keyspace)
     .complexity("Depends on subcommand.");
 
 pub(super) const LOLWUT: Command = SERVER

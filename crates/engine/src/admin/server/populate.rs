@@ -32,6 +32,10 @@ pub(super) fn populate(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let count = number(cx.arg(2))?;
     let prefix: &[u8] = if cx.args.len() > 3 { cx.arg(3) } else { b"key" };
     let size = if cx.args.len() > 4 { number(cx.arg(4))? } else { 0 };
+    if cx.unit.as_ref().is_some_and(|unit| unit.slots().len() > 0) {
+        let error = "ERR DEBUG POPULATE is not supported in a transaction that names keys";
+        return Err(error.into());
+    }
     alone(cx, |cx, _, _| {
         for first in (0..count).step_by(KEYS_PER_SECTION as usize) {
             let numbers = first..count.min(first + KEYS_PER_SECTION);

@@ -132,7 +132,7 @@ fn many_deliveries_are_encoded_some_at_a_time() {
 #[test]
 fn subscriber_over_its_limit_is_cut_off_and_others_are_not() {
     let mut bench = Bench::new();
-    bench.receivers.limit_subscribers(1 << 20);
+    bench.receivers.limit_inboxes(1 << 20, 0);
     bench.subscribe(2, TopicKind::Channel, "much");
     bench.subscribe(2, TopicKind::Channel, "little");
     bench.subscribe(4, TopicKind::Channel, "little");
@@ -145,6 +145,52 @@ fn subscriber_over_its_limit_is_cut_off_and_others_are_not() {
         |session| sent.iter().any(|(dirty, _)| dirty.session == session && dirty.is_cut_off);
     assert!(cut_off(2) && !cut_off(4));
     assert!(sent.iter().all(|(_, bytes)| bytes.len() < 100), "nothing of it is sent");
+}
+
+/// A session that tells in the place of another is of the class of normal clients.
+#[test]
+fn a_redirection_is_limited_as_a_normal_client_unless_it_subscribes() {
+    let key: Arc<[u8]> = vec![b'k'; 100_000].into();
+    for (normal_bytes_max, is_subscriber, is_cut_off) in
+        [(0, false, false), (1 << 20, false, true), (0, true, true)]
+    {
+        let mut bench = Bench::new();
+        bench.receivers.limit_inboxes(1 << 20, normal_bytes_max);
+        if is_subscriber {
+            bench.subscribe(3, TopicKind::Channel, "c");
+        }
+        for _ in 0..20 {
+            let invalidated = Invalidated::Key(Arc::clone(&key));
+            let to = (3, Protocol::Resp3);
+            bench.receivers.tell_redirected(to, is_subscriber, &invalidated);
+        }
+        let sent = bench.sent();
+        let case = (normal_bytes_max, is_subscriber);
+        assert_eq!(sent.len(), 1, "{case:?}");
+        assert!(sent.iter().all(|(dirty, _)| dirty.is_cut_off == is_cut_off), "{case:?}");
+    }
+}
+
+#[test]
+fn what_is_told_by_others_counts_in_what_is_sent_together() {
+    let mut bench = Bench::new();
+    let tracking = Tracking { redirect: 5, ..Tracking::default() };
+    bench.receivers.set_tracking((3, Protocol::Resp3), Some(tracking));
+    let key: Arc<[u8]> = vec![b'k'; 1000].into();
+    for _ in 0..2000 {
+        let sessions = [3_u64, 3].into();
+        bench.lanes.post(0, Delivery::Invalidation { sessions, key: Arc::clone(&key) });
+    }
+    bench.receivers.begin_sending(&bench.lanes, 0);
+    let (mut rounds, mut count) = (0, 0);
+    while bench.receivers.collect() || bench.receivers.has_redirected() {
+        let told = bench.receivers.take_redirected();
+        let bytes: usize = told.iter().map(|told| told.invalidated.bytes()).sum();
+        assert!(bytes <= DELIVERED_TOGETHER_BYTES + 2000, "{bytes}");
+        (rounds, count) = (rounds + 1, count + told.len());
+    }
+    assert!(rounds > 10, "{rounds}");
+    assert_eq!(count, 4000);
 }
 
 /// Sessions subscribe, unsubscribe and end at random; each message reaches those who subscribe.

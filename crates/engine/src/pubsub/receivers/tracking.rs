@@ -37,6 +37,8 @@ impl Receivers {
             self.prefixes.entry(Arc::clone(prefix)).or_default().insert(index);
         }
         self.trackers.insert(index);
+        // As in `add`.
+        receiver.protocol = protocol;
         receiver.tracking = Some(Box::new(tracking));
     }
 
@@ -89,7 +91,7 @@ impl Receivers {
             if tracking.redirect != 0 {
                 let (tracker, target) = (*session, tracking.redirect);
                 let invalidated = invalidated.clone();
-                self.redirected.push(Redirected { tracker, target, invalidated });
+                self.add_redirected(Redirected { tracker, target, invalidated });
             } else if *protocol == Protocol::Resp3 {
                 let encoded = encoded.get_or_insert_with(|| {
                     self.encode(Protocol::Resp3, |buffer| {
@@ -104,8 +106,15 @@ impl Receivers {
         }
     }
 
+    /// Keeps what is to be told by way of another session until it can be looked up.
+    pub(super) fn add_redirected(&mut self, redirected: Redirected) {
+        self.redirected_bytes += redirected.invalidated.bytes();
+        self.redirected.push(redirected);
+    }
+
     /// Takes what is to be told by way of other sessions.
     pub(crate) fn take_redirected(&mut self) -> Vec<Redirected> {
+        self.redirected_bytes = 0;
         std::mem::take(&mut self.redirected)
     }
 

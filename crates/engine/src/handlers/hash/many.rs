@@ -218,20 +218,14 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         for index in range.clone().step_by(2) {
             let (field, value) = (args.get(index), args.get(index + 1));
             match expiry {
-                Expiry::At(_) if is_over => {
-                    hash.remove_any(field);
-                }
-                Expiry::At(at_ms) => {
-                    hash.set(field, value, Some(at_ms));
-                }
+                Expiry::At(_) if is_over => _ = hash.remove_any(field),
+                Expiry::At(at_ms) => _ = hash.set(field, value, Some(at_ms)),
                 Expiry::Keep => {
                     let place = hash.place(field);
                     let kept = place.get().and_then(|found| found.expires_at_ms);
                     place.set(value, kept);
                 }
-                Expiry::Default | Expiry::Remove => {
-                    hash.set(field, value, None);
-                }
+                Expiry::Default | Expiry::Remove => _ = hash.set(field, value, None),
             }
         }
         Ok((true, hash.change_count()))

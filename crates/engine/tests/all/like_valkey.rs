@@ -126,3 +126,18 @@ fn writes_of_bitfield_count_where_the_string_grew() {
     let refused = "BITFIELD k OVERFLOW FAIL SET u1 800 9 SET u8 0 1";
     client.check(refused, "*2 $-1 :1", &["setbit k"], 1);
 }
+
+#[test]
+fn a_command_that_fails_behind_the_judgement_of_the_encoding_leaves_it() {
+    let mut client = Client::new();
+    client.call("ZADD z inf m");
+    client.call("CONFIG SET zset-max-listpack-entries 0");
+    let nan = "-ERR resulting score is not a number (NaN)";
+    client.check("ZINCRBY z -inf m", nan, &[], 0);
+    assert_eq!(client.call("OBJECT ENCODING z"), "$8 skiplist");
+    let full = format!("RPUSH l {}", "x".repeat(8180));
+    client.call(&full);
+    assert_eq!(client.call("OBJECT ENCODING l"), "$8 listpack");
+    client.check("LSET l 9 xxxxxxxxxxx", "-ERR index out of range", &[], 0);
+    assert_eq!(client.call("OBJECT ENCODING l"), "$9 quicklist");
+}

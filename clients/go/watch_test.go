@@ -216,6 +216,46 @@ func TestNode_DialsAgainAfterPausesWhereConnectionsDieYoung(t *testing.T) {
 	}
 }
 
+// Callers that go on asking keep something pending all the time; what they ask after close began is
+// refused, and what they asked before is answered.
+func TestNode_CloseEndsBesideCallersThatGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rtt = time.Millisecond
+		n := newNode("nowhere", Options{}.withDefaults())
+		n.current.Store(newPipe(newFarServer(rtt, 4, 1), n.options, nil))
+		var group sync.WaitGroup
+		for i := range 10 {
+			group.Go(func() {
+				time.Sleep(time.Duration(i) * rtt / 10)
+				r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
+				for {
+					p, err := n.choose(context.Background())
+					if err == nil {
+						var reply Reply
+						reply, _ = p.do(context.Background(), r)
+						err = reply.Err()
+						r.rearm()
+					}
+					if err != nil {
+						if !errors.Is(err, ErrNotSent) || !errors.Is(err, ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(20 * rtt)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := n.close(ctx); err != nil || time.Since(began) > 10*rtt {
+			t.Error(err, "after", time.Since(began))
+		}
+		group.Wait()
+	})
+}
+
 // Bounds of the pause may have any values.
 func TestPacing_TakesAnyBounds(t *testing.T) {
 	for _, options := range []Options{

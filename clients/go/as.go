@@ -74,14 +74,17 @@ func scanScalar(reply Reply, target reflect.Value) error {
 	case target.CanInt():
 		return scanInt(reply, target)
 	case target.CanUint():
-		value, err := reply.Int64()
-		if err == nil && (value < 0 || target.OverflowUint(uint64(value))) {
+		value, err := reply.uint64()
+		if err == nil && target.OverflowUint(value) {
 			return fmt.Errorf("%w: %d does not fit %s", ErrType, value, target.Type())
 		}
-		target.SetUint(uint64(value))
+		target.SetUint(value)
 		return err
 	case target.CanFloat():
 		value, err := reply.Float64()
+		if err == nil && target.OverflowFloat(value) {
+			return fmt.Errorf("%w: %g does not fit %s", ErrType, value, target.Type())
+		}
 		target.SetFloat(value)
 		return err
 	case kind == reflect.Interface && target.NumMethod() == 0:

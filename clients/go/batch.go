@@ -107,8 +107,27 @@ type Tx struct{ Batch }
 
 // RunTx executes the transaction and returns the replies of its commands. When the server refuses a
 // command while queueing, nothing is executed and the error is its reason. ErrTxAborted: a key
-// watched on this connection changed.
-func (c *Client) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) { return runTx(ctx, c, tx) }
+// watched on this connection changed. Where the server refuses MULTI itself but not the commands,
+// it executes them one by one: the error is its reason with ErrMaybeSent.
+func (c *Client) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) {
+	if c.options.Hook == nil || tx.err != nil || tx.count == 0 {
+		return runTx(ctx, unobserved{c}, tx)
+	}
+	var replies []Reply
+	var err error
+	observe(ctx, c.options.Hook, txInfo.name, tx.count, func(ctx context.Context) Reply {
+		replies, err = runTx(ctx, unobserved{c}, tx)
+		return failedReply(err)
+	})
+	return replies, err
+}
+
+// unobserved runs commands without the hook, whose operation is larger.
+type unobserved struct{ client *Client }
+
+func (u unobserved) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	return u.client.route(ctx, r, info)
+}
 
 // RunTx executes the transaction on this connection, after its WATCH.
 func (d *Dedicated) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) { return runTx(ctx, d, tx) }
@@ -131,7 +150,15 @@ func runTx(ctx context.Context, to runner, tx *Tx) ([]Reply, error) {
 
 // outcome reads the replies of MULTI, the queued commands and EXEC.
 func (b *Batch) outcome(replies []Reply) ([]Reply, error) {
-	for _, queued := range replies[:len(replies)-1] {
+	if err := replies[0].Err(); err != nil {
+		for _, reply := range replies[1:] {
+			if reply.Err() == nil {
+				return nil, maybeSent(err)
+			}
+		}
+		return nil, err
+	}
+	for _, queued := range replies[1 : len(replies)-1] {
 		if err := queued.Err(); err != nil {
 			return nil, err
 		}

@@ -154,9 +154,8 @@ func (k *cache) raiseKeyMax(length int64) {
 func (k *cache) land(e *cacheEntry, reply Reply, left time.Duration) {
 	part := k.part([]byte(e.key))
 	part.mu.Lock()
-	e.reply = reply
+	e.reply = reply.share() // by those who wait, though it may not be stored
 	if left > 0 {
-		e.reply = reply.share()
 		e.bytes = cacheEntryBytes + len(e.key) + len(e.wire) + reply.bytes()
 	}
 	switch {

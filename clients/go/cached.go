@@ -147,7 +147,7 @@ func (r Reply) share() Reply {
 		for i, item := range items {
 			shared[i] = item.share()
 		}
-		r.extra = &extra{items: shared}
+		r.extra = &extra{items: shared, err: r.extra.err}
 	}
 	return r
 }

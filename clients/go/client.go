@@ -55,20 +55,12 @@ func (c *Client) Do(ctx context.Context, args ...any) Reply {
 // run sends one encoded command to where its row of the table says.
 func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	if c.options.Hook != nil {
-		return observe(ctx, c.options.Hook, info.name, commandsIn(r, info),
+		return observe(ctx, c.options.Hook, info.name, r.want,
 			func(ctx context.Context) Reply {
 				return c.route(ctx, r, info)
 			})
 	}
 	return c.route(ctx, r, info)
-}
-
-// commandsIn counts what the user asked for: MULTI and EXEC around a transaction do not count.
-func commandsIn(r *request, info *commandInfo) int {
-	if info == &txInfo {
-		return r.want - 2
-	}
-	return r.want
 }
 
 func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply {

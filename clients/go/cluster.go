@@ -84,7 +84,7 @@ func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply 
 	if hook == nil {
 		return c.follow(ctx, r, info, slot)
 	}
-	return observe(ctx, hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply {
+	return observe(ctx, hook, info.name, r.want, func(ctx context.Context) Reply {
 		return c.follow(ctx, r, info, slot)
 	})
 }

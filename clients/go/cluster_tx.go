@@ -151,7 +151,8 @@ var watchInfo = commandInfo{name: "WATCH", flags: commandReads}
 // asReply is the reply that an error came from.
 func asReply(err error) Reply {
 	var refused *ServerError
-	if errors.As(err, &refused) && !errors.Is(err, ErrNotSent) {
+	known := !errors.Is(err, ErrNotSent) && !errors.Is(err, ErrMaybeSent)
+	if errors.As(err, &refused) && known {
 		return errorReply(refused)
 	}
 	return failedReply(err)

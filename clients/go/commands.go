@@ -18,7 +18,9 @@ const (
 	commandBlocksIf                          // waits only with the argument BLOCK
 	// changes the state of its connection: WATCH, MULTI, SELECT ...
 	commandChanges
-	commandListens   // turns its connection into a stream: SUBSCRIBE, MONITOR ...
+	// its connection does not answer each command with one reply from then on, or not this one:
+	// SUBSCRIBE, MONITOR, CLIENT REPLY ... Only adapters may send it, see [DescribeCommand].
+	commandListens
 	commandHasSub    // a container: rows of its subcommands follow
 	commandAllShards // in a cluster, runs on every primary
 	commandSplits    // in a cluster, may be taken apart by slot
@@ -77,6 +79,14 @@ func (info *commandInfo) needsOwn(wire []byte) bool {
 		return false
 	}
 	return true
+}
+
+// refusal is why a command cannot be sent on any connection of the client, nil when it can.
+func (info *commandInfo) refusal() error {
+	if info.flags&commandListens == 0 {
+		return nil
+	}
+	return argumentError("%s has no reply of its own; messages come by Subscribe", info.name)
 }
 
 // firstKeyOf finds the key that decides where an encoded command goes.

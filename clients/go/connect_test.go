@@ -73,6 +73,26 @@ func TestDial_CredentialsAreRefreshedOnEachConnection(t *testing.T) {
 	})
 }
 
+// A user may have no password.
+func TestDial_UserWithoutPasswordIsLoggedIn(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *testServer) {
+		ctx := testContext(t, 20*time.Second)
+		admin := newTestClient(t, s.address)
+		if err := admin.Do(ctx, "ACL", "SETUSER", "guest", "on", "nopass", "~*",
+			"+@all").Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, old := range []bool{false, true} {
+			c := newTestClient(t, s.address, func(o *Options) {
+				o.Username, o.ForceRESP2 = "guest", old
+			})
+			if who, err := c.Do(ctx, "ACL", "WHOAMI").Text(); who != "guest" || err != nil {
+				t.Error(old, who, err)
+			}
+		}
+	})
+}
+
 // The server here answers nothing before it has all requests of the greeting: a client that waits
 // for a reply in between waits for ever.
 func TestDial_TakesOneRoundTrip(t *testing.T) {

@@ -77,9 +77,10 @@ func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]a
 			return err
 		}
 	}
+	authenticates := username != "" || password != ""
 	if !options.ForceRESP2 {
 		hello := []any{"HELLO", 3}
-		if password != "" {
+		if authenticates {
 			user := username
 			setDefault(&user, "default")
 			hello = append(hello, "AUTH", user, password)
@@ -88,7 +89,7 @@ func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]a
 		if err != nil {
 			return err
 		}
-		if refusal == nil || password == "" {
+		if refusal == nil || !authenticates {
 			return failure
 		}
 		if errors.Is(refusal, ServerCode("WRONGPASS")) {
@@ -96,7 +97,7 @@ func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]a
 		}
 	}
 	var login []any
-	if password != "" {
+	if authenticates {
 		login = []any{"AUTH", password}
 		if username != "" {
 			login = []any{"AUTH", username, password}

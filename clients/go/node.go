@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"runtime"
 	"sync"
@@ -26,6 +25,9 @@ type node struct {
 	unawaited atomic.Int64            // asynchronous requests not answered yet
 
 	mu           sync.Mutex
+	pacing       pacing // of dials
+	lost         *pipe  // whose end the pacing knows
+	failure      error  // of the last dial, for those who wait for the next
 	widening     bool
 	stopWidening context.CancelFunc
 	attempt      *attempt
@@ -87,9 +89,16 @@ func (n *node) join() (*attempt, *pipe, error) {
 		return nil, p, nil
 	}
 	if n.attempt == nil {
+		if p := n.current.Load(); p != nil && p != n.lost {
+			n.lost = p
+			n.pacing.ended(time.Now(), n.options)
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		n.attempt = &attempt{done: make(chan struct{}), cancel: cancel}
-		go n.connect(ctx, n.attempt)
+		if time.Now().Before(n.pacing.until) {
+			n.attempt.last = n.failure
+		}
+		go n.connect(ctx, n.attempt, n.pacing.until)
 	}
 	n.attempt.waiters++
 	return n.attempt, nil, nil
@@ -108,11 +117,12 @@ func (n *node) leave(a *attempt) (*pipe, error) {
 	return nil, notSent(a.last)
 }
 
-// connect dials until it succeeds, the error is final, or nobody waits any more.
-func (n *node) connect(ctx context.Context, a *attempt) {
+// connect dials until it succeeds, the error is final, or nobody waits any more. Dials keep apart
+// also when connections are made and lost at once.
+func (n *node) connect(ctx context.Context, a *attempt, at time.Time) {
 	defer a.cancel()
-	pause := n.options.BackoffMin
 	for {
+		_ = pauseFor(ctx, time.Until(at))
 		conn, err := dial(ctx, n.options, n.address, n.handshake()...)
 		n.mu.Lock()
 		if err == nil && n.closed {
@@ -121,8 +131,14 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 		}
 		if err == nil {
 			n.install(conn)
+			a.last, n.failure = nil, nil
 		} else {
 			a.last = fmt.Errorf("connecting to %s: %w", n.address, err)
+			if !finalError(err) {
+				n.failure = a.last
+				n.pacing.failed(time.Now(), n.options)
+			}
+			at = n.pacing.until
 		}
 		if err == nil || n.closed || a.waiters == 0 || finalError(err) {
 			n.attempt = nil
@@ -132,11 +148,6 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 		}
 		n.mu.Unlock()
 		n.options.Logger.Warn("tidemill: cannot connect", "address", n.address, "error", err)
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, n.options.BackoffMax)
 	}
 }
 
@@ -187,6 +198,9 @@ func finalError(err error) bool {
 
 // connectOwn dials a connection for one user, outside the pipe. It is closed with the node.
 func (n *node) connectOwn(ctx context.Context, extra ...[]any) (net.Conn, error) {
+	if n.isClosed() {
+		return nil, notSent(ErrClosed)
+	}
 	conn, err := dial(ctx, n.options, n.address,
 		append(n.extra[:len(n.extra):len(n.extra)], extra...)...)
 	if err != nil {

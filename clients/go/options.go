@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Address is "host:port", or the path of a Unix socket ("/run/valkey.sock") ["127.0.0.1:6379"].
 	Address string
-	// Username and Password authenticate; Username "" means the default user.
+	// Username and Password authenticate, if one of them is set; Username "" means the default
+	// user, Password "" is for users without one.
 	Username string
 	Password string
 	// Credentials, when set, is asked before each connection, for tokens that are refreshed.
@@ -41,8 +42,8 @@ type Options struct {
 	ConnectWait time.Duration
 	// PingInterval is how long a connection is unused before it is probed [30s]; negative: never.
 	PingInterval time.Duration
-	// BackoffMin and BackoffMax bound the jittered, doubling pause between attempts to connect
-	// [8ms, 1s].
+	// BackoffMin and BackoffMax bound the jittered, doubling pause between attempts to connect, also
+	// where connections are made and soon lost again [8ms, 1s].
 	BackoffMin, BackoffMax time.Duration
 
 	// MaxPending bounds the requests of one pipe that are queued or in flight; callers above it

@@ -2,8 +2,10 @@ package tidemill
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,11 +39,35 @@ const ownIdleMax = 16
 
 func newOwnPool(n *node) *ownPool { return &ownPool{node: n, options: ownOptions(n.options)} }
 
-// take returns an unused connection for exclusive use.
+// take returns an unused connection for exclusive use. It waits for one as long as a request waits
+// for the pipe.
 func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
+	var pace pacing
+	for until := time.Now().Add(o.options.ConnectWait); ; {
+		p, err := o.reuse()
+		if p != nil || err != nil {
+			return p, err
+		}
+		conn, err := o.node.connectOwn(ctx)
+		if err == nil {
+			return &ownPipe{newPipe(conn, o.options, nil), conn}, nil
+		}
+		pace.failed(time.Now(), o.options)
+		if ctx.Err() != nil || finalError(err) || errors.Is(err, ErrClosed) ||
+			pace.until.After(until) {
+			return nil, err
+		}
+		if cause := pauseFor(ctx, time.Until(pace.until)); cause != nil {
+			return nil, notSent(errors.Join(cause, err))
+		}
+	}
+}
+
+// reuse returns an idle connection, nil when there is none.
+func (o *ownPool) reuse() (*ownPipe, error) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.closed {
-		o.mu.Unlock()
 		return nil, notSent(ErrClosed)
 	}
 	for len(o.idle) > 0 {
@@ -49,17 +75,11 @@ func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
 		p := o.idle[last]
 		o.idle = o.idle[:last]
 		if !p.gone.Load() {
-			o.mu.Unlock()
 			return p, nil
 		}
 		o.node.forget(p.conn)
 	}
-	o.mu.Unlock()
-	conn, err := o.node.connectOwn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &ownPipe{newPipe(conn, o.options, nil), conn}, nil
+	return nil, nil
 }
 
 // give returns a connection; one that is in an unknown state is closed instead.
@@ -104,7 +124,12 @@ func (o *ownPool) dropIdle() {
 // the server forget the blocked command. What may be repeated is, for ConnectWait after the first
 // failure.
 func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	if err := info.refusal(); err != nil {
+		r.recycle()
+		return failedReply(err)
+	}
 	var until time.Time
+	var pace pacing
 	var reply Reply
 	for {
 		p, err := o.take(ctx)
@@ -115,20 +140,24 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 		again, reusable := p.do(ctx, r)
 		reply = keepUnknown(reply, again)
 		failed := reply.kind == KindNone
-		o.give(p, !failed && info.flags&(commandChanges|commandListens) == 0)
-		if failed && reusable && mayRepeat(ctx, reply.Err(), info.flags, o.options) {
-			if until.IsZero() {
-				until = time.Now().Add(o.options.ConnectWait)
-			}
-			if time.Now().Before(until) {
-				r.rearm()
-				continue
-			}
+		o.give(p, !failed && info.flags&commandChanges == 0)
+		if !reusable {
+			return reply
 		}
-		if reusable {
+		if until.IsZero() {
+			until = time.Now().Add(o.options.ConnectWait)
+		}
+		if !failed || !mayRepeat(ctx, reply.Err(), info.flags, o.options) ||
+			time.Now().After(until) {
 			r.recycle()
+			return reply
 		}
-		return reply
+		pace.ended(time.Now(), o.options)
+		if err := pauseFor(ctx, time.Until(pace.until)); err != nil {
+			r.recycle()
+			return keepUnknown(reply, failedReply(notSent(err)))
+		}
+		r.rearm()
 	}
 }
 
@@ -136,10 +165,10 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 // run in order; it must be closed.
 type Dedicated struct {
 	Commands
-	pool  *ownPool
-	pipe  *ownPipe
-	once  sync.Once
-	dirty bool
+	pool   *ownPool
+	pipe   *ownPipe
+	closed atomic.Bool
+	dirty  bool
 }
 
 // Dedicate opens a connection for one user.
@@ -159,10 +188,18 @@ func dedicate(ctx context.Context, pool *ownPool) (*Dedicated, error) {
 func (d *Dedicated) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, d, args) }
 
 func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	err := info.refusal()
+	if d.closed.Load() {
+		err = notSent(ErrClosed) // the connection may have another user
+	}
+	if err != nil {
+		r.recycle()
+		return failedReply(err)
+	}
 	if d.pool.node.cache != nil {
 		defer d.pool.node.cache.afterWrite(r, info)()
 	}
-	d.dirty = d.dirty || info.flags&(commandChanges|commandListens) != 0
+	d.dirty = d.dirty || info.flags&commandChanges != 0
 	reply, reusable := d.pipe.do(ctx, r)
 	if reusable {
 		r.recycle()
@@ -171,8 +208,13 @@ func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Repl
 	return reply
 }
 
-// Close gives the connection back, or closes it when a command changed its state.
-func (d *Dedicated) Close() { d.once.Do(func() { d.pool.give(d.pipe, !d.dirty) }) }
+// Close gives the connection back, or closes it when a command changed its state. Commands that
+// follow are refused with ErrClosed.
+func (d *Dedicated) Close() {
+	if !d.closed.Swap(true) {
+		d.pool.give(d.pipe, !d.dirty)
+	}
+}
 
 // doOn encodes args and hands them to a runner.
 func doOn(ctx context.Context, to runner, args []any) Reply {

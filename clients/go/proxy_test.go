@@ -170,7 +170,9 @@ func TestChaos_EveryWriteIsAccountedForUnderResets(t *testing.T) {
 			return up, down, 1 + random.IntN(2000),
 				time.Duration(random.IntN(200)+1) * time.Microsecond
 		})
-		c := newTestClient(t, proxy.address(), func(o *Options) { o.BackoffMin = time.Millisecond })
+		c := newTestClient(t, proxy.address(), func(o *Options) {
+			o.BackoffMin, o.BackoffMax = time.Millisecond, 4*time.Millisecond
+		})
 		record := &ledger{outcome: map[string]error{}}
 		length := 8 * time.Second
 		if testing.Short() {

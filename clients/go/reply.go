@@ -136,6 +136,23 @@ func (r Reply) Int64() (int64, error) {
 	return 0, r.unexpected("an integer")
 }
 
+// uint64 is Int64 for numbers that may be larger.
+func (r Reply) uint64() (uint64, error) {
+	if r.kind == KindString || r.kind == KindSimple || r.kind == KindBigInt {
+		if value, err := strconv.ParseUint(r.text, 10, 64); err == nil {
+			return value, nil
+		}
+	}
+	value, err := r.Int64()
+	if err == nil && value < 0 {
+		err = fmt.Errorf("%w: %d is negative", ErrType, value)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return uint64(value), nil
+}
+
 // Float64 returns a float, integer, or a string that holds one.
 func (r Reply) Float64() (float64, error) {
 	switch r.kind {
@@ -182,14 +199,30 @@ func (r Reply) Array() ([]Reply, error) {
 	return nil, r.unexpected("an array")
 }
 
-// Pairs walks a map, or an array of alternating keys and values as RESP2 has them.
+// Pairs walks a map, an array of alternating keys and values as RESP2 has them, or an array of pairs
+// as RESP3 has scores.
 func (r Reply) Pairs() (iter.Seq2[string, Reply], error) {
 	items, err := r.Array()
 	if err != nil {
 		return nil, err
 	}
+	isPair := func(item Reply) bool { return item.kind == KindArray && len(item.items()) == 2 }
+	if r.kind != KindMap && len(items) > 0 && !slices.ContainsFunc(items, func(item Reply) bool {
+		return !isPair(item)
+	}) {
+		flat := make([]Reply, 0, 2*len(items))
+		for _, pair := range items {
+			flat = append(flat, pair.items()...)
+		}
+		items = flat
+	}
 	if len(items)%2 != 0 {
 		return nil, fmt.Errorf("%w: odd number of items, wanted pairs", ErrType)
+	}
+	for i := 0; i < len(items); i += 2 {
+		if _, err := items[i].Text(); err != nil {
+			return nil, fmt.Errorf("a key: %w", err)
+		}
 	}
 	return func(yield func(string, Reply) bool) {
 		for i := 0; i < len(items); i += 2 {

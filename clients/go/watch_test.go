@@ -3,6 +3,7 @@ package tidemill
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -176,6 +177,103 @@ func TestNode_DialsAgainAfterJitteredDoublingPauses(t *testing.T) {
 			t.Errorf("%d dials in a minute, %d different pauses", len(dials), len(jittered))
 		}
 	})
+}
+
+// Connections that are made and lost at once are dialed for as seldom as those that cannot be made;
+// one that lived for some time is replaced at once.
+func TestNode_DialsAgainAfterPausesWhereConnectionsDieYoung(t *testing.T) {
+	for _, c := range []struct {
+		lives    time.Duration
+		min, max int // dials in a minute
+	}{{0, 40, 130}, {2 * time.Second, 29, 31}} {
+		synctest.Test(t, func(t *testing.T) {
+			dials := 0
+			n := newNode("nowhere", Options{ConnectWait: time.Hour,
+				Dialer: func(context.Context, string, string) (net.Conn, error) {
+					dials++
+					return newCutConn(0), nil
+				}}.withDefaults())
+			var slowest time.Duration
+			for began := time.Now(); time.Since(began) < time.Minute && dials <= c.max; {
+				asked := time.Now()
+				p, err := n.acquire(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				slowest = max(slowest, time.Since(asked))
+				time.Sleep(c.lives)
+				r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
+				if reply, _ := p.do(context.Background(), r); !errors.Is(reply.Err(), ErrNotSent) {
+					t.Fatal(reply)
+				}
+			}
+			if dials < c.min || dials > c.max || c.lives > 0 && slowest > 0 {
+				t.Errorf("connections live %v: %d dials in a minute, waited up to %v", c.lives, dials,
+					slowest)
+			}
+			_ = n.close(context.Background())
+		})
+	}
+}
+
+// Callers that go on asking keep something pending all the time; what they ask after close began is
+// refused, and what they asked before is answered.
+func TestNode_CloseEndsBesideCallersThatGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rtt = time.Millisecond
+		n := newNode("nowhere", Options{}.withDefaults())
+		n.current.Store(newPipe(newFarServer(rtt, 4, 1), n.options, nil))
+		var group sync.WaitGroup
+		for i := range 10 {
+			group.Go(func() {
+				time.Sleep(time.Duration(i) * rtt / 10)
+				r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
+				for {
+					p, err := n.choose(context.Background())
+					if err == nil {
+						var reply Reply
+						reply, _ = p.do(context.Background(), r)
+						err = reply.Err()
+						r.rearm()
+					}
+					if err != nil {
+						if !errors.Is(err, ErrNotSent) || !errors.Is(err, ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(20 * rtt)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := n.close(ctx); err != nil || time.Since(began) > 10*rtt {
+			t.Error(err, "after", time.Since(began))
+		}
+		group.Wait()
+	})
+}
+
+// Bounds of the pause may have any values.
+func TestPacing_TakesAnyBounds(t *testing.T) {
+	for _, options := range []Options{
+		{BackoffMin: math.MaxInt64, BackoffMax: math.MaxInt64}, {BackoffMin: 1, BackoffMax: 1},
+		{BackoffMin: time.Second, BackoffMax: 1}, {BackoffMin: 1, BackoffMax: math.MaxInt64},
+	} {
+		if err := options.check(); err != nil {
+			t.Fatal(err)
+		}
+		var p pacing
+		at := time.Now()
+		for range 100 {
+			p.failed(at, &options)
+			if p.pause <= 0 || p.until.Before(at) {
+				t.Fatalf("%v to %v: a pause of %v", options.BackoffMin, options.BackoffMax, p.pause)
+			}
+		}
+	}
 }
 
 // A request whose context ends while a node is silent makes the cluster look at its topology: the

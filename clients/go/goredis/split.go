@@ -157,8 +157,11 @@ func (s *splitter) classify(data []byte) kind {
 	if exception, ok := exceptions[string(full)]; ok {
 		return exception
 	}
-	if traits.Changes || traits.Listens {
+	switch {
+	case traits.Changes || traits.Listens:
 		return kindThrough
+	case traits.Blocks:
+		return kindBlocks // SCRIPT KILL
 	}
 	return kindPlain
 }

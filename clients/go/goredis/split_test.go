@@ -48,6 +48,8 @@ func TestSplitter_FindsTheSameCommandsInAnyPieces(t *testing.T) {
 		"reset": kindThrough,
 		"quit":  kindThrough, "unknown.command k": kindPlain, "client": kindPlain,
 		"CLIENT": kindPlain, "wait 1 0": kindBlocks,
+		"script kill": kindBlocks, "function kill": kindBlocks, "script exists x": kindPlain,
+		"replconf ack 1": kindThrough, "client reply off": kindThrough,
 	} {
 		data = append(data, wire(line)...)
 		want = append(want, command{len(data), kind})

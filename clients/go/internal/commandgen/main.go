@@ -33,7 +33,16 @@ var changesConnection = []string{"WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD",
 	"QUIT", "HELLO",
 	"AUTH", "READONLY", "READWRITE", "ASKING", "CLIENT REPLY", "CLIENT TRACKING", "CLIENT CACHING",
 	"CLIENT SETNAME",
-	"CLIENT NO-EVICT", "CLIENT NO-TOUCH", "CLIENT CAPA", "CLIENT IMPORT-SOURCE"}
+	"CLIENT NO-EVICT", "CLIENT NO-TOUCH", "CLIENT CAPA", "CLIENT IMPORT-SOURCE", "SCRIPT DEBUG"}
+
+// makesStream lists commands, beside the SUBSCRIBE family, after which replies do not belong to
+// commands one by one, or that have no reply themselves (REPLCONF ACK).
+var makesStream = []string{"MONITOR", "SYNC", "PSYNC", "REPLCONF", "CLIENT REPLY",
+	"CLUSTER SYNCSLOTS"}
+
+// endsScripts lists commands that would wait behind the very script that they are to end, were they
+// sent on the connection that it blocks.
+var endsScripts = []string{"SCRIPT KILL", "FUNCTION KILL"}
 
 func main() {
 	record := flag.String("record", "", "address of a running Valkey that is recorded first")
@@ -129,7 +138,10 @@ func (c *command) clientFlags() string {
 	if has("write") {
 		flags = append(flags, "commandWrites")
 	}
-	if has("blocking") {
+	switch {
+	case slices.Contains(endsScripts, name):
+		flags = append(flags, "commandBlocks")
+	case has("blocking"):
 		if hasToken(c.Arguments, "BLOCK") {
 			flags = append(flags, "commandBlocksIf")
 		} else {
@@ -139,8 +151,7 @@ func (c *command) clientFlags() string {
 	if slices.Contains(changesConnection, c.row()) {
 		flags = append(flags, "commandChanges")
 	}
-	if strings.HasSuffix(name, "SUBSCRIBE") || name == "MONITOR" || name == "SYNC" ||
-		name == "PSYNC" {
+	if strings.HasSuffix(name, "SUBSCRIBE") || slices.Contains(makesStream, name) {
 		flags = append(flags, "commandListens")
 	}
 	if c.hasSub {

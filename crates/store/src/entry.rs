@@ -32,7 +32,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use self::free::{free_entry, free_shared};
-pub(crate) use self::free::{free_left, free_whole, release_copy, retire};
+pub(crate) use self::free::{free_left, free_whole, release_copy, retire, retire_left};
 pub use self::shared::SharedString;
 use self::shared::{shared_bytes, shared_from_raw, shared_slice};
 use crate::heap::Heap;

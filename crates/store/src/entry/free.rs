@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use tidemill_rcu::Garbage;
 
 use super::shared::{shared_bytes, shared_from_raw};
-use super::{Disposal, EntryRef, SHARED, Value, layout};
+use super::{Disposal, EntryRef, SHARED, TREE, Value, layout};
 use crate::heap::Heap;
 
 /// # Safety
@@ -59,6 +59,23 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
     // SAFETY: by the caller's promise no thread can newly reach the entry.
     heap.retire(unsafe { Garbage::new(entry.pointer, entry_bytes, free_entry) });
     entry_bytes + value_bytes
+}
+
+/// Retires an entry that was taken out of its table before, and its value as `disposal` says.
+///
+/// A tree that is kept is not read: others may have retired nodes of it since, which are freed.
+///
+/// # Safety
+///
+/// As for [`retire`].
+pub(crate) unsafe fn retire_left(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap) {
+    if disposal == Disposal::KeepValue && entry.storage() == TREE {
+        let entry_bytes = entry.counted_bytes();
+        // SAFETY: by the caller's promise no thread can newly reach the entry.
+        return heap.retire(unsafe { Garbage::new(entry.pointer, entry_bytes, free_entry) });
+    }
+    // SAFETY: the caller's promise. A tree that is retired belongs to the entry alone.
+    unsafe { retire(entry, disposal, heap) };
 }
 
 /// Gives up what a copy that [`EntryRef::copy_to`] made owns.

@@ -51,7 +51,7 @@ impl PreImage {
         let entry = unsafe { EntryRef::from_pointer(self.entry) };
         // SAFETY: the writer took it out of its table and left it to the pre-image, which is used
         // up; readers that found it before are in sections of this heap's domain.
-        unsafe { entry::retire(entry, self.disposal, heap) };
+        unsafe { entry::retire_left(entry, self.disposal, heap) };
         cuts.active.count_freed(self.held_bytes);
     }
 }

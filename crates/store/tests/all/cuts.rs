@@ -16,6 +16,7 @@ use tidemill_store::entry::StringValue;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
+use tidemill_store::value::list::List;
 use tidemill_store::{
     Block, Cut, Disposal, Encoding, EntryRef, EntrySpec, EntryTarget, Found, Heap, Judge, Keyspace,
     Kind, Member, NewValue, OwnedEntry, ReleaseObserver, Relocated, Section, SlotLock, SlotNumber,
@@ -591,6 +592,17 @@ fn put<F: Flavour>(actor: &Actor<'_, F>, account: usize) {
     actor.set((0, &name), account, AMOUNT, locks, guard.section());
 }
 
+/// Removes an account from the first database.
+fn remove<F: Flavour>(actor: &Actor<'_, F>, account: usize) {
+    let [name, _] = names(account);
+    let guard = actor.member.enter();
+    let section = guard.section();
+    let locks = &mut actor.lock(&[&name]);
+    let (_, name, found) = actor.find(account, locks, section);
+    let hash = actor.world.keyspace.key_hash(&name).hash;
+    locks[0].remove(0, hash, found, Disposal::RetireValue, section, &actor.heap);
+}
+
 /// Cuts that are given up leave stamps behind. Epochs have sixteen bits: when one comes again, no
 /// entry of another cut has it, whether walks were completed in between or not.
 #[test]
@@ -642,4 +654,80 @@ fn an_attempt_beside_a_cut_lets_it_keep_its_stamps() {
     });
     // The tally fails on an account that comes twice.
     assert_eq!(walk(&mut actor, cut, || true).unwrap().accounts.len(), 1);
+}
+
+/// Bytes of an element, and of the leaf that has it alone: more than the most that the allocator of
+/// the system takes from its heap, so that a freed leaf is no memory of the process any more, and
+/// reading it ends the process.
+const MAPPED_BYTES: usize = 33 << 20;
+
+/// Writes the first element of a list.
+fn write_list<F: Flavour>(actor: &Actor<'_, F>, element: &[u8]) {
+    let name = b"list";
+    let guard = actor.member.enter();
+    let key_hash = actor.world.keyspace.key_hash(name);
+    let lock = &mut actor.lock(&[name])[0];
+    let found = lock.find(0, key_hash, name, guard.section());
+    let mut edit = lock.edit::<List<'_>>(found, &actor.heap);
+    if !edit.set(0, element) {
+        edit.push_back(element);
+    }
+    let spec = TreeSpec {
+        key: name,
+        hash: key_hash.hash,
+        encoding: Encoding::Quicklist,
+        expires_at_ms: None,
+        recency: 0,
+    };
+    let _ = lock.publish_tree(0, edit, spec, guard.section(), &actor.heap);
+}
+
+/// The list of one large element that a cut contains is replaced, the cut is given up without
+/// taking over what was handed over, and `retire_images` retires that. By then the replaced leaf,
+/// which nothing keeps any more, is freed: nothing but the entry is left of the old list.
+fn a_cut_is_given_up<F: Flavour>(retire_images: impl FnOnce(&mut Actor<'_, F>)) {
+    let world = World::new(1, Seed::new(9, 10));
+    let domain = Domain::<F>::new().unwrap();
+    let mut actor = Actor::new(&world, &domain, 11);
+    // A string outside of its entry and a hash, which are handed over with their values.
+    [1, 2].iter().for_each(|&account| put(&actor, account));
+    write_list(&actor, &vec![1; MAPPED_BYTES]);
+    let (cut, ..) = begin(&mut actor);
+    write_list(&actor, b"small");
+    [1, 2].iter().for_each(|&account| remove(&actor, account));
+    let live_bytes = actor.heap.live_bytes();
+    drop(cut);
+    while actor.heap.pinned_garbage_bytes() + actor.heap.retired().retired_bytes() > 0 {
+        actor.reclaim();
+    }
+    let held_bytes = world.keyspace.cut_held_bytes();
+    assert!((1..MAPPED_BYTES).contains(&held_bytes), "{held_bytes} bytes are held, and no leaf");
+    retire_images(&mut actor);
+    let heap = &actor.heap;
+    let waiting_bytes = heap.retired().retired_bytes() + heap.pinned_garbage_bytes();
+    assert_eq!(waiting_bytes, held_bytes, "what was handed over is retired");
+    assert_eq!(heap.live_bytes(), live_bytes, "it was not live before");
+    assert_eq!(world.keyspace.cut_held_bytes(), heap.pinned_garbage_bytes());
+    while actor.heap.pinned_garbage_bytes() + actor.heap.retired().retired_bytes() > 0 {
+        actor.reclaim();
+    }
+    assert_eq!(world.keyspace.cut_held_bytes(), 0);
+    let left_bytes = actor.alone(|actor, gate| actor.flush(0, gate));
+    assert_eq!(left_bytes, live_bytes);
+}
+
+#[test]
+fn an_entry_that_was_handed_over_outlives_its_nodes_until_it_is_discarded() {
+    a_cut_is_given_up::<Memb>(|actor| actor.world.keyspace.discard_handed_over(&actor.heap));
+    a_cut_is_given_up::<Qsbr>(|actor| actor.world.keyspace.discard_handed_over(&actor.heap));
+}
+
+#[test]
+fn an_entry_that_was_handed_over_outlives_its_nodes_until_the_next_cut() {
+    a_cut_is_given_up::<Memb>(|actor| {
+        let (mut cut, ..) = begin(actor);
+        cut.begin_batch(&actor.heap);
+        cut.end_batch(&actor.heap);
+        cut.end(&actor.heap);
+    });
 }

@@ -364,7 +364,11 @@ pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
         return;
     }
     unwatch(shared, worker, &mut session, None);
-    shared.token.leave(session.ticket(worker.index));
+    let ticket = session.ticket(worker.index);
+    shared.token.leave(ticket);
+    if session.lock_attempts > 0 {
+        shared.parking.leave(ticket);
+    }
     if session.is_monitor {
         shared.monitors.remove(session.id());
     }

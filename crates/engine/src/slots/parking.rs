@@ -154,6 +154,17 @@ impl Parking {
         is_taken
     }
 
+    /// Takes a session out that ends, wherever it waits.
+    pub fn leave(&self, ticket: Ticket) {
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+            stripe.retain(|_, waiting| {
+                waiting.sessions.retain(|other| *other != ticket);
+                !waiting.sessions.is_empty() || !waiting.workers.is_empty()
+            });
+        }
+    }
+
     /// Wakes everybody who waits for a slot, whichever it is; all of them are still taken.
     pub fn wake_every_slot(&self) {
         for stripe in &self.stripes {

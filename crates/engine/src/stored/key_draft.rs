@@ -237,8 +237,8 @@ enum WholeValue<'h> {
 }
 
 /// Key with its whole value, to be put into the keyspace. Small, for it waits beside others.
-/// Dropped before [`KeyDraft::put`], it leaves the bytes of a string counted as live: loading that
-/// failed goes no further.
+/// Dropped before [`KeyDraft::put`], it leaves the bytes of a string counted as live: see
+/// [`KeyDraft::discard`].
 #[derive(Debug)]
 pub struct KeyDraft<'h> {
     database: usize,
@@ -295,6 +295,13 @@ impl<'h> KeyDraft<'h> {
         }
     }
 
+    /// Frees the key, which is not put, and takes its bytes out of the live ones again.
+    pub fn discard(self, heap: &Heap) {
+        if let WholeValue::String(entry) = self.value {
+            entry.discard(heap);
+        }
+    }
+
     /// Puts the key into the keyspace; sinks are told nothing. Gives it back when its slot is
     /// locked: a client may watch keys at this moment.
     ///
@@ -316,9 +323,7 @@ impl<'h> KeyDraft<'h> {
         if let Some(found) = lock.find(database, key_hash, self.name(), section) {
             if present != Present::Replaced {
                 let (name, error) = (self.name().to_vec(), DraftError::Duplicate);
-                if let WholeValue::String(entry) = self.value {
-                    entry.discard(heap);
-                }
+                self.discard(heap);
                 return Err(Box::new(RefusedKey { name, database, error }));
             }
             lock.remove(database, key_hash.hash, found, Disposal::RetireValue, section, heap);

@@ -305,6 +305,21 @@ fn a_command_gets_its_slots_however_greedy_the_others_are() {
     drop(moving);
 }
 
+/// Nothing of it is left where it waited, for as long as others have the slot.
+#[test]
+fn a_session_that_ends_leaves_the_slot_that_it_waited_for() {
+    let (mut server, client, shared) = with_keys();
+    let other = server.connect(0);
+    let lock = shared.keyspace.try_lock(slot("bar")).expect("nobody has it");
+    for client in [client, other] {
+        let next = server.turn_once(client, b"SET bar value\r\n");
+        assert_eq!(next, Next::WakeUp(WakeUp::Message));
+    }
+    server.disconnect(client);
+    drop(lock);
+    assert_eq!(woken(&shared), [other]);
+}
+
 /// The first in the line ends its connection, the second is woken in its place, and a third that
 /// comes meanwhile does not overtake.
 #[test]

@@ -146,13 +146,18 @@ impl<'l, F: Flavour> Inserter<'l, F> {
                 for (database, key_hash) in places() {
                     keyspace.prefetch_buckets(database, std::iter::once(key_hash), section);
                 }
-                for draft in drafts.drain(..) {
+                let mut rest = drafts.drain(..);
+                while let Some(draft) = rest.next() {
                     match draft.put(present, shared, section, heap) {
                         Ok(None) => loaded.keys += 1,
                         Ok(Some(waiting)) => whole.push(waiting),
-                        Err(refused) => return Err(fault(*refused, before_offset)),
+                        Err(refused) => {
+                            rest.for_each(|draft| draft.discard(heap));
+                            return Err(fault(*refused, before_offset));
+                        }
                     }
                 }
+                drop(rest);
                 Ok(())
             })?;
             if whole.is_empty() {
@@ -167,12 +172,21 @@ impl<'l, F: Flavour> Inserter<'l, F> {
     }
 
     /// Counts the memory that was taken, and frees what was retired.
-    pub(super) fn publish(&mut self) {
+    fn publish(&mut self) {
         let live_bytes = self.heap.live_bytes();
         self.shared.add_live_bytes(live_bytes - self.published_bytes);
         self.published_bytes = live_bytes;
         self.member.quiescent();
         self.heap.retired().reclaim(self.member.domain(), Budget::UNLIMITED);
+    }
+}
+
+impl<F: Flavour> Drop for Inserter<'_, F> {
+    /// Keys that were put before a fault stay in the keyspace, and count.
+    fn drop(&mut self) {
+        self.draft = None;
+        self.whole.drain(..).for_each(|draft| draft.discard(self.heap));
+        self.publish();
     }
 }
 

@@ -308,7 +308,6 @@ impl<'l, F: Flavour> Parser<'l, F> {
         (0..self.lanes.len())
             .try_for_each(|index| self.send_if(index, |batch| !batch.is_empty()))?;
         self.own.put()?;
-        self.own.publish();
         let policy = match self.rules.present {
             Present::Removed => Policy::Flush,
             Present::Kept => Policy::Append,
@@ -354,10 +353,7 @@ fn insert_all<F: Flavour>(
         let _ = back.send(batch);
     }
     match inserter.put() {
-        Ok(()) => {
-            inserter.publish();
-            outcome.add(inserter.loaded);
-        }
+        Ok(()) => outcome.add(inserter.loaded),
         Err(fault) => outcome.fail(fault),
     }
 }

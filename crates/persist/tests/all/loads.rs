@@ -57,6 +57,18 @@ fn a_key_that_is_there_twice_is_refused_by_name() {
 }
 
 #[test]
+fn what_was_loaded_before_a_fault_counts_as_live() {
+    let disk = SimulatedDisk::default();
+    Server::with_keys(1000, &"text".repeat(40)).save(&disk).expect("nothing fails");
+    let mut server = Server::new();
+    server.set("key:700", "here already");
+    server.load(&disk).expect_err("a key twice");
+    assert!(server.content().len() > 1, "some keys were loaded");
+    let (live_bytes, counted_bytes) = server.flush();
+    assert_eq!(counted_bytes, live_bytes);
+}
+
+#[test]
 fn a_file_of_more_than_the_queues_hold_is_loaded_whole() {
     let disk = SimulatedDisk::default();
     let mut server = Server::with_keys(60_000, &"text".repeat(40));

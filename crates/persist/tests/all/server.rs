@@ -159,6 +159,16 @@ impl Server {
         load(&*file, path, (&**shared, &domain), rules, 2, &mut |_| {}).map(Some)
     }
 
+    /// Takes all keys of the first database out, and returns its live bytes and those that were
+    /// counted.
+    pub fn flush(&mut self) -> (i64, i64) {
+        let seat = std::rc::Rc::clone(self.member.seat());
+        let keyspace = &self.shared.keyspace;
+        let gate = keyspace.close_gate(&seat, || false).expect("no other member");
+        let bytes = keyspace.detach(0, &gate, &self.heap).map_or(0, |detached| detached.bytes);
+        (bytes as i64, self.shared.live_bytes() as i64 + self.heap.live_bytes())
+    }
+
     /// All keys and their strings.
     pub fn content(&self) -> Vec<(String, String)> {
         let keyspace: &Keyspace<_> = &self.shared.keyspace;

@@ -86,7 +86,7 @@ func (info *commandInfo) refusal() error {
 	if info.flags&commandListens == 0 {
 		return nil
 	}
-	return argumentError("%s has no reply of its own; messages come by Subscribe", info.name)
+	return argumentError("%s is not answered reply by reply; messages come by Subscribe", info.name)
 }
 
 // firstKeyOf finds the key that decides where an encoded command goes.

@@ -297,7 +297,7 @@ var commandTable = map[string]*commandInfo{
 	"SCAN":                          {name: "SCAN", flags: commandReads | commandVaries},
 	"SCARD":                         {name: "SCARD", flags: commandReads, firstKey: 1, lastKey: 1, keyStep: 1},
 	"SCRIPT":                        {name: "SCRIPT", flags: commandHasSub},
-	"SCRIPT DEBUG":                  {name: "SCRIPT DEBUG", flags: commandChanges},
+	"SCRIPT DEBUG":                  {name: "SCRIPT DEBUG", flags: commandListens},
 	"SCRIPT EXISTS":                 {name: "SCRIPT EXISTS", flags: commandAllShards | commandEvery},
 	"SCRIPT FLUSH":                  {name: "SCRIPT FLUSH", flags: commandAllShards},
 	"SCRIPT HELP":                   {name: "SCRIPT HELP"},

@@ -52,9 +52,10 @@
 //
 // # Connections of their own
 //
-// Commands that block, subscribe or change their connection cannot share one. They are recognized
-// by the server's own table of commands and get another connection by themselves.
-// [Client.Dedicate] gives you such a connection with its state.
+// Commands that block or change their connection cannot share one. They are recognized by the
+// server's own table of commands and get another connection by themselves. [Client.Dedicate] gives
+// you such a connection with its state. Commands after which replies do not belong to commands
+// (SUBSCRIBE, MONITOR ...) are refused: messages come by [Client.Subscribe].
 //
 // # Publish and subscribe
 //

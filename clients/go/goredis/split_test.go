@@ -50,6 +50,7 @@ func TestSplitter_FindsTheSameCommandsInAnyPieces(t *testing.T) {
 		"CLIENT": kindPlain, "wait 1 0": kindBlocks,
 		"script kill": kindBlocks, "function kill": kindBlocks, "script exists x": kindPlain,
 		"replconf ack 1": kindThrough, "client reply off": kindThrough,
+		"script debug yes": kindThrough,
 	} {
 		data = append(data, wire(line)...)
 		want = append(want, command{len(data), kind})

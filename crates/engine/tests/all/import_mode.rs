@@ -86,7 +86,7 @@ fn importing_fields(over: &str) -> (Server, u64, u64) {
     (server, source, other)
 }
 
-/// What the journal has got since the last call.
+/// Records of the journal since the last call.
 fn journaled(server: &Server) -> Vec<String> {
     let effects = server.journal.take().into_iter().flatten();
     let text = |effect: tidemill_engine::commit::Effect| {

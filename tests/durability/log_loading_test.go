@@ -470,3 +470,69 @@ func TestInfo_TellsTheProgressOfSavesAndRewrites(t *testing.T) {
 		}
 	}
 }
+
+// A field whose time is over since the base was written is there when a command behind the base
+// kept it, and gone when none did.
+func TestLogLoading_FieldsThatWereKept(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		directory := t.TempDir()
+		directives := []string{"--appendonly", "yes", "--appendfsync", "always"}
+		server, err := instance.Launch(kind, directory, directives...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := server.Dial(t)
+		for _, key := range []string{"persisted", "refreshed", "left"} {
+			do(t, conn, "HSET", key, "f", "v", "other", "w")
+			do(t, conn, "HPEXPIRE", key, "800", "FIELDS", "1", "f")
+		}
+		rewrite(t, conn)
+		do(t, conn, "HPERSIST", "persisted", "FIELDS", "1", "f")
+		do(t, conn, "HEXPIRE", "refreshed", "1000", "FIELDS", "1", "f")
+		server.Kill()
+		time.Sleep(time.Second)
+		if server, err = instance.Launch(kind, directory, directives...); err != nil {
+			t.Fatal(err)
+		}
+		conn = server.Dial(t)
+		for key, want := range map[string]string{"persisted": "v", "refreshed": "v", "left": ""} {
+			if value := string(do(t, conn, "HGET", key, "f").Text); value != want {
+				t.Errorf("%v: field of %s is %q behind the replay", kind, key, value)
+			}
+		}
+		server.Kill()
+	}
+}
+
+// A pending entry of a group is as old behind a replay as it was, and its consumer was just seen.
+func TestLogLoading_PendingEntriesKeepTheirAge(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		directory := t.TempDir()
+		directives := []string{"--appendonly", "yes", "--appendfsync", "always"}
+		server, err := instance.Launch(kind, directory, directives...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := server.Dial(t)
+		do(t, conn, "XADD", "s", "1-1", "f", "v")
+		do(t, conn, "XGROUP", "CREATE", "s", "g", "0")
+		do(t, conn, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+		server.Kill()
+		if server, err = instance.Launch(kind, directory, directives...); err != nil {
+			t.Fatal(err)
+		}
+		conn = server.Dial(t)
+		const hour = 3_600_000
+		pending := do(t, conn, "XPENDING", "s", "g", "-", "+", "10")
+		if idle := pending.Items[0].Items[2].Int(); idle < 0 || idle > hour {
+			t.Errorf("%v: an entry is pending for %d ms", kind, idle)
+		}
+		consumer := do(t, conn, "XINFO", "CONSUMERS", "s", "g").Items[0]
+		for _, at := range []int{5, 7} {
+			if ms := consumer.Items[at].Int(); ms > hour {
+				t.Errorf("%v: %s of the consumer is %d ms", kind, consumer.Items[at-1].Text, ms)
+			}
+		}
+		server.Kill()
+	}
+}

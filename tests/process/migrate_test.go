@@ -274,3 +274,25 @@ func TestMigrate_RefusedInTheEnd(t *testing.T) {
 		t.Error("the first stays, the second has moved")
 	}
 }
+
+// A database that the target has not is refused each time, also on a connection that was kept.
+func TestMigrate_IntoADatabaseThatIsNotThere(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind)
+		target := instance.Start(t, instance.Valkey)
+		conn := server.Dial(t)
+		do(t, conn, "MSET", "a", "1", "b", "2", "c", "3")
+		if reply := do(t, conn, migrate(target, "a", "0", "1000")...); reply.String() != "+OK" {
+			t.Fatal(reply)
+		}
+		for _, key := range []string{"b", "c"} {
+			reply := do(t, conn, migrate(target, key, "99", "1000")...)
+			if !strings.Contains(reply.String(), "DB index is out of range") {
+				t.Errorf("%s: %v", key, reply)
+			}
+			if do(t, conn, "EXISTS", key).Int() != 1 {
+				t.Errorf("%s is gone", key)
+			}
+		}
+	})
+}

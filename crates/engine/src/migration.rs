@@ -39,6 +39,15 @@ pub enum MigrationEnd {
     Unread,
 }
 
+impl MigrationEnd {
+    /// True if the connection is as the requests wanted it. Behind a refusal its user and its
+    /// database are for the next requests to say, on a new one.
+    #[must_use]
+    pub fn leaves_connection(&self) -> bool {
+        matches!(self, MigrationEnd::Answered(_))
+    }
+}
+
 /// Receiver of the end of a migration, called by any thread.
 pub type MigrationDone = Box<dyn FnOnce(MigrationEnd) + Send>;
 

@@ -160,7 +160,7 @@ fn carry_out(
     if let Some(mut kept) = connection.take() {
         match kept.exchange(request, timeout) {
             Ok(end) => {
-                *connection = Some(kept);
+                *connection = end.leaves_connection().then_some(kept);
                 return end;
             }
             Err(broken) if broken.has_timed_out => return broken.end,
@@ -178,8 +178,7 @@ fn carry_out(
     };
     match new.exchange(request, timeout) {
         Ok(end) => {
-            // Whom it lets in is for the next request to say.
-            *connection = (!matches!(end, MigrationEnd::Refused(_))).then_some(new);
+            *connection = end.leaves_connection().then_some(new);
             end
         }
         Err(broken) => broken.end,

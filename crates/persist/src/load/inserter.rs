@@ -92,7 +92,9 @@ impl<'l, F: Flavour> Inserter<'l, F> {
 
     pub(super) fn item(&mut self, item: Item<'_>) -> Result<(), LoadFault> {
         let Some(draft) = &mut self.draft else { return Ok(()) };
-        if let Item::HashField { expires_at_ms: Some(at_ms), .. } = item {
+        if let Item::HashField { expires_at_ms: Some(at_ms), .. } = item
+            && !self.rules.keeps_expired
+        {
             let clock = self.rules.clock;
             let at_ms = clock.expiry_at(at_ms as i64);
             if at_ms.is_some_and(|at_ms| clock.has_passed(at_ms)) {

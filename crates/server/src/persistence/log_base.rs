@@ -53,7 +53,8 @@ impl<F: Flavour> SaveThread<F> {
         let SaveThread { log, shared, .. } = self;
         shared.snapshots.end_log_cut();
         shared.rewrites.end(shared.clock.unix_us(), has_succeeded);
-        if !has_succeeded && log.needs_base() {
+        // A base may be needed though one was written: the log has failed again meanwhile.
+        if log.needs_base() {
             shared.rewrites.schedule();
         }
     }

@@ -3,7 +3,6 @@
 use tidemill_store::Encoding;
 use tidemill_store::value::stream::{Stream, StreamEdit, StreamId};
 
-use super::deliver::unix_ms;
 use super::id::{self, GivenId};
 use super::trim::{Options, TRIM_EVENT};
 use crate::access::context::Cx;
@@ -49,7 +48,7 @@ pub(super) fn xadd(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let limits = cx.settings().stream_node_limits;
     // The clock of a unit is not free.
-    let now_ms = if options.id.is_none() { unix_ms(cx) as u64 } else { 0 };
+    let now_ms = if options.id.is_none() { cx.unix_ms() as u64 } else { 0 };
     let is_journaled = cx.is_journaled();
     let edit = cx.edit(key);
     if edit.read_as::<Stream<'_>>()?.is_none() && options.must_exist {

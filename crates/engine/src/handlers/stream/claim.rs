@@ -2,7 +2,7 @@
 
 use tidemill_store::value::stream::{Consumer, Group, Pending, Stream, StreamEdit, StreamId};
 
-use super::deliver::{StreamGroup, change, consumer_event, find_group, see, unix_ms};
+use super::deliver::{StreamGroup, change, consumer_event, find_group, see};
 use super::id;
 use super::journal::GroupNames;
 use super::pending::no_group;
@@ -187,7 +187,7 @@ pub(super) fn xclaim(cx: &mut Cx<'_, '_>) -> Outcome {
     let idle_ms_min = value_of(args.get(4), "min-idle-time", "XCLAIM")?.max(0);
     let ids_end = (5..args.len()).find(|&index| id::strict(args.get(index)).is_err());
     let ids_end = ids_end.unwrap_or(args.len());
-    let now_ms = unix_ms(cx);
+    let now_ms = cx.unix_ms();
     let mut claim = Claim {
         now_ms,
         idle_ms_min,
@@ -269,7 +269,7 @@ pub(super) fn xautoclaim(cx: &mut Cx<'_, '_>) -> Outcome {
         index += 1;
     }
     let (stream, group) = found?.ok_or_else(|| no_group(names))?;
-    let now_ms = unix_ms(cx);
+    let now_ms = cx.unix_ms();
     let claim = Claim {
         now_ms,
         idle_ms_min,

@@ -17,12 +17,6 @@ pub(super) const CONSUMER_EVENT: Event = Event::new(EventClass::STREAM, "xgroup-
 /// Stream under a key with a group.
 pub(super) type StreamGroup<'g> = (Stream<'g>, Group);
 
-/// Unix time of the command, as clients see it.
-pub(super) fn unix_ms(cx: &Cx<'_, '_>) -> i64 {
-    let clock = cx.clock();
-    clock.wall_ms(clock.now_ms()) as i64
-}
-
 /// The stream and the group of a command; none if one of them is not there. Counts as a lookup.
 pub(super) fn find_group<'g>(
     cx: &mut Cx<'_, 'g>,
@@ -100,7 +94,7 @@ impl Delivery<'_> {
         let delivered = || elements.entries(stream, 0..count);
         let ids = || stream.ids_from(first).take(count as usize);
         let last = count.checked_sub(1).and_then(|index| stream.ids_from(first + index).next());
-        let now_ms = unix_ms(cx);
+        let now_ms = cx.unix_ms();
         let event = consumer_event(stream, group.number, self.consumer);
         let counters = Counters::of(stream);
         let after = change(cx, self.names.key, event, |edit| {
@@ -149,7 +143,7 @@ impl Delivery<'_> {
         (stream, group): StreamGroup<'_>,
         behind: StreamId,
     ) -> Result<u64, CommandError> {
-        let now_ms = unix_ms(cx);
+        let now_ms = cx.unix_ms();
         let known = stream.consumer(group.number, self.consumer);
         let limit = if self.count == 0 { usize::MAX } else { self.count as usize };
         let ids = known

@@ -3,7 +3,7 @@
 use tidemill_store::Encoding;
 use tidemill_store::value::stream::{Stream, StreamId};
 
-use super::deliver::{CONSUMER_EVENT, change, unix_ms};
+use super::deliver::{CONSUMER_EVENT, change};
 use super::id;
 use super::journal::GroupNames;
 use crate::access::context::Cx;
@@ -166,7 +166,7 @@ pub(super) fn create_consumer(cx: &mut Cx<'_, '_>) -> Outcome {
     let group = stream.group(names.group).ok_or_else(|| no_group(names))?;
     let is_new = stream.consumer(group.number, consumer).is_none();
     if is_new {
-        let now_ms = unix_ms(cx);
+        let now_ms = cx.unix_ms();
         change(cx, names.key, Some(CONSUMER_EVENT), |stream| {
             stream.create_consumer(group.number, consumer, now_ms, -1);
         })?;

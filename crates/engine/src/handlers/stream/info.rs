@@ -3,7 +3,6 @@
 use tidemill_resp::encode::Aggregate;
 use tidemill_store::value::stream::{Group, Stream, StreamId};
 
-use super::deliver::unix_ms;
 use super::group::no_group;
 use super::id;
 use super::journal::GroupNames;
@@ -44,7 +43,7 @@ pub(super) fn consumers(cx: &mut Cx<'_, '_>) -> Outcome {
     let stream = stream_of(cx)?;
     let names = GroupNames { key: cx.arg(2), group: cx.arg(3) };
     let group = stream.group(names.group).ok_or_else(|| no_group(names))?;
-    let now_ms = unix_ms(cx);
+    let now_ms = cx.unix_ms();
     cx.reply.array(stream.consumer_count(group.number) as usize);
     for (name, consumer) in stream.consumers(group.number) {
         let inactive_ms = match consumer.active_at_ms {

@@ -3,7 +3,7 @@
 use tidemill_resp::encode::Aggregate;
 use tidemill_store::value::stream::{Group, Stream, StreamId};
 
-use super::deliver::{change, find_group, unix_ms};
+use super::deliver::{change, find_group};
 use super::id;
 use super::journal::GroupNames;
 use crate::access::context::Cx;
@@ -114,7 +114,7 @@ fn summarize(cx: &mut Cx<'_, '_>, stream: Stream<'_>, group: &Group) {
 }
 
 fn list(cx: &mut Cx<'_, '_>, stream: Stream<'_>, group: &Group, filter: &Filter<'_>) {
-    let now_ms = unix_ms(cx);
+    let now_ms = cx.unix_ms();
     let consumer = filter.consumer.map(|name| stream.consumer(group.number, name));
     let Some(consumer) = consumer.map_or(Some(None), |found| found.map(Some)) else {
         return cx.reply.array(0);

@@ -4,7 +4,6 @@ use tidemill_store::value::stream::{NodeLimits, Stream, StreamEdit, StreamId};
 use tidemill_store::{Encoding, Kind};
 
 use super::add::new_id;
-use super::deliver::unix_ms;
 use super::id::{self, GivenId};
 use crate::access::context::Cx;
 use crate::access::write_run::{RunCall, WriteRun};
@@ -20,7 +19,7 @@ pub(super) fn append(cx: &mut Cx<'_, '_>, run: &mut WriteRun<'_>) {
     let is_journaled = cx.is_journaled();
     // The clock of a unit is not free.
     let asks_clock = run.calls().iter().any(|call| call.args.get(ID) == b"*");
-    let now_ms = if asks_clock { unix_ms(cx) as u64 } else { 0 };
+    let now_ms = if asks_clock { cx.unix_ms() as u64 } else { 0 };
     let edit = cx.edit(run.key());
     if edit.entry_of(Kind::Stream).is_err() {
         return;

@@ -6,9 +6,10 @@ import (
 )
 
 // Cached runs commands like its client, but answers reads of one key from memory when it can; see
-// [CacheOptions]. Commands that write, have several keys, or answer differently each time (TTL,
-// SRANDMEMBER) are sent as usual. Concurrent requests for the same thing are sent once. Hits do not
-// call hooks. Hash fields that expire by themselves may be served until the server removes them.
+// [CacheOptions]. Commands that write, have several keys, answer differently each time (TTL,
+// SRANDMEMBER), or depend on more than their key's value (SORT_RO, XINFO) are sent as usual.
+// Concurrent requests for the same thing are sent once. Hits do not call hooks. Hash fields that
+// expire by themselves may be served until the server removes them.
 type Cached struct {
 	Commands
 	cache *cache

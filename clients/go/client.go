@@ -16,6 +16,8 @@ type Client struct {
 	own      *ownPool
 	follower *follower // sentinels name the server; nil otherwise
 	closed   atomic.Bool
+	life     context.Context // of subscriptions
+	endLife  context.CancelFunc
 }
 
 // New returns a client; it connects when first used. Only invalid options are an error.
@@ -27,6 +29,7 @@ func New(options Options) (*Client, error) {
 	c := &Client{options: filled, node: newNode(filled.Address, filled)}
 	c.node.useCache(newCache(filled.Cache))
 	c.own = newOwnPool(c.node)
+	c.life, c.endLife = context.WithCancel(context.Background())
 	c.Commands = Commands{c}
 	return c, nil
 }
@@ -67,11 +70,14 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 	if c.node.cache != nil {
 		defer c.node.cache.afterWrite(r, info)()
 	}
+	want := r.want
+	var reply Reply
 	if info.needsOwn(r.wire) {
-		return c.own.run(ctx, r, info)
+		reply = c.own.run(ctx, r, info)
+	} else {
+		reply = sendTo(ctx, c.node, r, info.flags, c.options)
 	}
-	reply := sendTo(ctx, c.node, r, info.flags, c.options)
-	if reply.kind == KindError && c.follower != nil {
+	if c.follower != nil && (reply.kind == KindError || want > 1) {
 		c.leaveDemoted(reply)
 	}
 	return reply
@@ -151,13 +157,14 @@ func WithIdempotent(ctx context.Context) context.Context {
 
 func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
 
-// Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes all
-// connections, with which blocked commands and subscriptions end. Its error is the context's, when
+// Shutdown refuses new operations and ends subscriptions, waits for pending ones while ctx lasts,
+// then closes all connections and with them blocked commands. Its error is the context's, when
 // something was still pending: that ends with ErrMaybeSent or ErrNotSent, and ErrClosed.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	c.endLife()
 	if c.follower != nil {
 		c.follower.stop()
 		c.follower.group.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,8 @@ type Cluster struct {
 	topology   atomic.Pointer[topology]
 	cache      *cache
 	suspect    chan struct{} // asks for a refresh
-	stop       context.CancelFunc
+	life       context.Context
+	endLife    context.CancelFunc
 	background sync.WaitGroup
 	draining   context.Context // of nodes that left the cluster
 	endDrains  context.CancelFunc
@@ -31,14 +33,18 @@ type Cluster struct {
 
 const (
 	clusterRefreshEvery = 30 * time.Second
-	clusterRefreshPause = 50 * time.Millisecond // between refreshes on suspicion
+	// The pause between refreshes on suspicion grows while the topology stays the same.
+	clusterRefreshPause    = 50 * time.Millisecond
+	clusterRefreshPauseMax = 250 * time.Millisecond
 	// for a while afterwards, because changes come one after another
-	clusterRefreshSoon     = time.Second
-	clusterSettles         = 15
-	clusterRedirectionsMax = 16
-	clusterRetryPause      = 20 * time.Millisecond
-	clusterNodeWait        = 500 * time.Millisecond
-	clusterWaitDefault     = 15 * time.Second // a failover takes longer than a reconnection
+	clusterRefreshSoon = time.Second
+	clusterSettles     = 15
+	// clusterRefreshWait is the least time for a refresh, clusterRefreshShare for one node's
+	// answer: a node that hangs must leave time for the others.
+	clusterRefreshWait  = 5 * time.Second
+	clusterRefreshShare = time.Second
+	clusterNodeWait     = 500 * time.Millisecond
+	clusterWaitDefault  = 15 * time.Second // a failover takes longer than a reconnection
 )
 
 // NewCluster reads the topology from the first seed that answers. options.Address is not used;
@@ -55,16 +61,15 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 		nodes: map[string]*clusterNode{}}
 	c.Commands = Commands{c}
 	c.cache = newCache(options.Cache)
+	c.life, c.endLife = context.WithCancel(context.Background())
 	c.draining, c.endDrains = context.WithCancel(context.Background())
-	if err := c.refresh(ctx); err != nil {
+	if _, err := c.refresh(ctx); err != nil {
 		_ = c.Shutdown(ctx)
 		return nil, err
 	}
-	background, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	c.background.Go(func() { c.refreshLoop(background) })
+	c.background.Go(func() { c.refreshLoop(c.life) })
 	if c.options.ReadFrom != ReadPrimary {
-		c.background.Go(func() { c.probeLoop(background) })
+		c.background.Go(func() { c.probeLoop(c.life) })
 	}
 	return c, nil
 }
@@ -103,6 +108,9 @@ func (c *Cluster) followFrom(
 	}
 	reply, reusable := c.attempt(ctx, target, r, info, false)
 	if !reusable {
+		if errors.Is(reply.Err(), context.DeadlineExceeded) {
+			c.suspicion() // the node may hang
+		}
 		return reply
 	}
 	return c.followOn(ctx, target, r, reply, info, slot)
@@ -117,22 +125,21 @@ func (c *Cluster) followOn(
 		r.recycle()
 		return reply
 	}
-	until := time.Now().Add(c.options.ConnectWait)
-	for redirections := 1; reply.kind == KindError || reply.kind == KindNone; redirections++ {
+	chase, unknown := newPursuit(c.options), Reply{}
+	for reply.kind == KindError || reply.kind == KindNone {
 		next, ask, again := c.judge(ctx, reply, target, info, slot)
-		if !again || time.Now().After(until) ||
-			(next != nil && redirections > clusterRedirectionsMax) {
+		if !again || !chase.follow(ctx, next) {
 			break
 		}
 		if target = next; next == nil {
-			if pauseFor(ctx, clusterRetryPause) != nil {
-				break
-			}
 			target = c.pick(slot)
+		}
+		if errors.Is(reply.Err(), ErrMaybeSent) {
+			unknown = reply // also behind a redirection that follows
 		}
 		r.rearm()
 		last, reusable := c.attempt(ctx, target, r, info, ask)
-		if reply = keepUnknown(reply, last); !reusable {
+		if reply = keepUnknown(unknown, last); !reusable {
 			return reply
 		}
 	}
@@ -217,7 +224,7 @@ func (c *Cluster) judge(
 		}
 		return c.nodeAt(absoluteAddress(redirected.address, from.address)), redirected.ask, true
 	}
-	switch refused.Code {
+	switch refused.reason() {
 	case "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING":
 		c.suspicion()
 		return c.avoid(from, slot), false, true
@@ -261,6 +268,7 @@ func (c *Cluster) suspicion() {
 func (c *Cluster) refreshLoop(ctx context.Context) {
 	timer := time.NewTimer(clusterRefreshEvery)
 	defer timer.Stop()
+	pause, suspected := clusterRefreshPause, time.Time{}
 	for settling := 0; ; settling-- {
 		every := clusterRefreshEvery
 		if settling > 0 {
@@ -273,22 +281,31 @@ func (c *Cluster) refreshLoop(ctx context.Context) {
 		case <-timer.C:
 		case <-c.suspect:
 			settling = clusterSettles
+			if time.Since(suspected) > steadyTime {
+				pause = clusterRefreshPause
+			}
+			suspected = time.Now()
 		}
-		attempt, cancel := context.WithTimeout(ctx, c.options.DialTimeout)
-		if err := c.refresh(attempt); err != nil && ctx.Err() == nil {
-			c.options.Logger.Warn("tidemill: cluster refresh", "error", err)
-		}
+		attempt, cancel := context.WithTimeout(ctx,
+			max(c.options.DialTimeout, clusterRefreshWait))
+		changed, err := c.refresh(attempt)
 		cancel()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(clusterRefreshPause):
+		if err != nil && ctx.Err() == nil {
+			c.options.Logger.Warn("tidemill: cluster refresh", "error", err)
+			settling = max(settling, 2) // the next attempt comes soon
 		}
+		if changed {
+			pause = clusterRefreshPause
+		}
+		if pauseFor(ctx, jittered(pause)) != nil {
+			return
+		}
+		pause = doubled(pause, clusterRefreshPauseMax)
 	}
 }
 
 // refresh asks nodes in random order, then the seeds, for the topology until one answers.
-func (c *Cluster) refresh(ctx context.Context) error {
+func (c *Cluster) refresh(ctx context.Context) (changed bool, err error) {
 	var addresses []string
 	c.mu.Lock()
 	for address := range c.nodes {
@@ -298,28 +315,43 @@ func (c *Cluster) refresh(ctx context.Context) error {
 	rand.Shuffle(len(addresses), func(i, j int) {
 		addresses[i], addresses[j] = addresses[j], addresses[i]
 	})
-	var failures error
-	for _, address := range append(addresses, c.seeds...) {
+	for _, seed := range c.seeds {
+		if !slices.Contains(addresses, seed) {
+			addresses = append(addresses, seed)
+		}
+	}
+	share := max(clusterRefreshShare,
+		max(c.options.DialTimeout, clusterRefreshWait)/time.Duration(len(addresses)))
+	var failures []error
+	for _, address := range addresses {
 		n := c.nodeAt(address)
 		if n == nil {
-			return notSent(ErrClosed)
+			return false, notSent(ErrClosed)
 		}
-		r := newRequest()
-		r.wire = append(r.wire[:0], "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"...)
-		t, used, err := c.parseTopology(sendTo(ctx, n.node, r, commandReads, n.options), address)
+		t, used, err := c.parseTopology(askSlots(ctx, n.node, share), address)
 		if err != nil {
-			failures = errors.Join(failures, err)
+			failures = append(failures, err)
 			continue
 		}
+		changed = !t.same(c.topology.Load())
 		c.install(t)
 		c.background.Go(func() {
 			ctx, cancel := context.WithTimeout(c.draining, c.options.DialTimeout)
 			defer cancel()
 			_ = c.closeNodes(ctx, func(n *clusterNode) bool { return !used[n.address] })
 		})
-		return nil
+		return changed, nil
 	}
-	return fmt.Errorf("no node told the cluster's topology: %w", failures)
+	return false, fmt.Errorf("no node told the cluster's topology: %w", errors.Join(failures...))
+}
+
+// askSlots asks one node for the topology.
+func askSlots(ctx context.Context, n *node, limit time.Duration) Reply {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r := newRequest()
+	r.wire = append(r.wire[:0], "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"...)
+	return sendTo(ctx, n, r, commandReads, n.options)
 }
 
 // closeNodes closes and forgets the nodes that which selects, letting their requests end first
@@ -360,9 +392,7 @@ func (c *Cluster) Shutdown(ctx context.Context) error {
 	}
 	c.closed = true
 	c.mu.Unlock()
-	if c.stop != nil {
-		c.stop()
-	}
+	c.endLife()
 	err := c.closeNodes(ctx, func(*clusterNode) bool { return true })
 	defer context.AfterFunc(ctx, c.endDrains)()
 	c.background.Wait()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 )
 
 // RunBatch sends the batch, divided by node, to all nodes at the same time, and returns one reply
@@ -47,7 +46,7 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 		}
 		everywhere.Go(func() { replies[item.index] = c.runEverywhere(ctx, wire, info) })
 	}
-	until := time.Now().Add(c.options.ConnectWait)
+	chase := newPursuit(c.options)
 	for {
 		// Of these items alone: others' replies may be written meanwhile.
 		earlier := make([]Reply, len(pending))
@@ -61,7 +60,7 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 		pending = slices.DeleteFunc(pending, func(item batchItem) bool {
 			return !c.pendsAgain(ctx, item, &replies[item.index])
 		})
-		if len(pending) == 0 || time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
+		if len(pending) == 0 || !chase.wait(ctx) {
 			return replies
 		}
 	}

@@ -5,34 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 )
 
 // Iterate walks all keys of the cluster that match pattern ("" for all). Like SCAN it may yield a
 // key twice, and yields each that is there all the time, also when slots move or a primary is
 // replaced meanwhile: a slot counts as walked when one node owned it from the first to the last
 // step of its SCAN. The exception is a slot that is being moved key by key all the while. A failed
-// step that stays so for ConnectWait yields one error and ends.
+// step that stays so for ConnectWait yields one error and ends: without an error all was walked.
 func (c *Cluster) Iterate(ctx context.Context, pattern string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		walk := &clusterWalk{cluster: c, yield: yield, line: scanArgs([]any{"SCAN"}, pattern)}
-		until := time.Now().Add(c.options.ConnectWait)
+		chase := newPursuit(c.options)
 		for walk.left() {
 			before := walk.count
 			err := walk.nextNode(ctx)
-			switch {
-			case walk.stopped:
-				return
-			case walk.count > before:
-				until = time.Now().Add(c.options.ConnectWait)
-				continue
-			case ctx.Err() != nil || c.isClosed() || time.Now().After(until):
-				yield("", err)
+			if walk.stopped {
 				return
 			}
+			if walk.count > before {
+				chase = newPursuit(c.options)
+				continue
+			}
+			if err == nil {
+				// All steps succeeded, but the slots moved meanwhile: their next owner is walked.
+				chase = newPursuit(c.options)
+			}
 			c.suspicion()
-			if err := pauseFor(ctx, clusterRetryPause); err != nil {
-				yield("", notSent(err))
+			if c.isClosed() || !chase.wait(ctx) {
+				yield("", walk.failure(ctx, err))
 				return
 			}
 		}
@@ -54,6 +54,17 @@ type clusterWalk struct {
 	walked  [slotCount]bool
 	count   int // of slots walked
 	stopped bool
+}
+
+// failure is why a walk ends whose last step returned err, which may be nil.
+func (w *clusterWalk) failure(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return notSent(context.Cause(ctx))
+	case err == nil:
+		return notSent(ErrClosed)
+	}
+	return err
 }
 
 func (w *clusterWalk) left() bool { return w.count < slotCount }

@@ -3,7 +3,6 @@ package tidemill
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // RunTx executes a transaction on the node of its keys, which must share a slot. It follows a slot
@@ -25,24 +24,21 @@ func (c *Cluster) followTx(ctx context.Context, tx *Tx, slot int) ([]Reply, erro
 	if c.cache != nil {
 		defer c.cache.written(tx.wire)
 	}
-	until := time.Now().Add(c.options.ConnectWait)
+	chase := newPursuit(c.options)
 	target, ask := c.pick(slot), false
 	for {
 		replies, err := runTx(ctx, txRunner{c, target, slot, ask}, tx)
-		if err == nil || ctx.Err() != nil || time.Now().After(until) {
+		if err == nil || ctx.Err() != nil {
 			return replies, err
 		}
 		next, nextAsk, again := (*clusterNode)(nil), false, ask && errors.Is(err, ErrNotSent)
 		if reply := asReply(err); reply.kind == KindError {
 			next, nextAsk, again = c.judge(ctx, reply, target, &txInfo, slot)
 		}
-		if !again {
+		if !again || !chase.follow(ctx, next) {
 			return replies, err
 		}
 		if target, ask = next, nextAsk; next == nil {
-			if err := pauseFor(ctx, clusterRetryPause); err != nil {
-				return nil, notSent(err)
-			}
 			target = c.pick(slot)
 		}
 	}
@@ -61,18 +57,6 @@ func (b *Batch) slot() (slot int, err error) {
 		slot = max(slot, at)
 	}
 	return slot, nil
-}
-
-// pauseFor waits; its error is the context's.
-func pauseFor(ctx context.Context, length time.Duration) error {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // txRunner sends a transaction once to a node, after ASKING when it was sent there by ASK: the
@@ -123,7 +107,7 @@ func (c *Cluster) Watch(
 			return nil, notSent(ErrCrossSlot)
 		}
 	}
-	until := time.Now().Add(c.options.ConnectWait)
+	chase := newPursuit(c.options)
 	for {
 		n, err := c.pick(slot), notSent(ErrNoNode)
 		if n != nil {
@@ -139,7 +123,7 @@ func (c *Cluster) Watch(
 				return nil, err
 			}
 		}
-		if time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
+		if !chase.wait(ctx) {
 			return nil, err
 		}
 	}

@@ -27,18 +27,20 @@ const (
 	commandSums      // the parts' integers add up
 	commandEvery     // what holds only when it holds in all parts: 1 and 0 in arrays
 	commandAny       // one part's success is enough
-	commandVaries    // answers differently though nothing was written
+	commandVaries    // answers differently though its key was not written
 )
 
 // commandInfo is one row of the generated table.
 type commandInfo struct {
 	name     string
-	keyword  string // the first key follows this argument
+	keyword  string // the first key follows this argument, which is looked for
 	flags    commandFlags
 	firstKey int8 // 0: none
 	lastKey  int8 // negative: counted from the end
 	keyStep  int8
 	countAt  int8 // the first key follows this argument, which is their count
+
+	keywordFrom int8 // where keyword is looked for from; names in front of it may be the same word
 }
 
 var unknownCommand = &commandInfo{name: "?"}
@@ -105,7 +107,8 @@ func (info *commandInfo) firstKeyOf(wire []byte) ([]byte, bool) {
 			return nil, false // EVAL without keys
 		case found || (at > 0 && index == at):
 			return arg, true
-		case at == 0 && bytes.EqualFold(arg, []byte(info.keyword)):
+		case at == 0 && index >= int(info.keywordFrom) &&
+			bytes.EqualFold(arg, []byte(info.keyword)):
 			found = true
 		}
 		index++

@@ -124,3 +124,18 @@ func checkRows(t *testing.T, rows []Reply, methods []byte) {
 		}
 	}
 }
+
+// A group or consumer may have the name of the word in front of the keys.
+func TestDescribe_FindsKeysBehindTheirKeyword(t *testing.T) {
+	for _, line := range [][]any{
+		{"XREADGROUP", "GROUP", "streams", "c", "STREAMS", "key", ">"},
+		{"XREADGROUP", "GROUP", "g", "STREAMS", "COUNT", 1, "streams", "key", ">"},
+		{"XREAD", "COUNT", 1, "streams", "key", "0"},
+		{"XREAD", "STREAMS", "key", "0"},
+	} {
+		wire, err := appendCommand(nil, line)
+		if key, ok := describe(line).firstKeyOf(wire); err != nil || !ok || string(key) != "key" {
+			t.Errorf("%v: %q, %v, %v", line, key, ok, err)
+		}
+	}
+}

@@ -98,6 +98,16 @@ type ServerError struct {
 
 func (e *ServerError) Error() string { return e.Message }
 
+// reason is the code, of EXEC's refusal that of what it was refused for ("EXECABORT Transaction
+// discarded because of: READONLY You can't write ..."). Nothing was executed.
+func (e *ServerError) reason() string {
+	if _, why, found := strings.Cut(e.Message, " because of: "); found && e.Code == "EXECABORT" {
+		code, _, _ := strings.Cut(why, " ")
+		return code
+	}
+	return e.Code
+}
+
 // Is makes errors.Is(err, tidemill.ServerCode("WRONGTYPE")) work.
 func (e *ServerError) Is(target error) bool {
 	code, ok := target.(ServerCode)

@@ -196,6 +196,12 @@ func finalError(err error) bool {
 		refused.Code != "BUSY" && refused.Code != "ERR"
 }
 
+func (n *node) isClosed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closed
+}
+
 // connectOwn dials a connection for one user, outside the pipe. It is closed with the node.
 func (n *node) connectOwn(ctx context.Context, extra ...[]any) (net.Conn, error) {
 	if n.isClosed() {

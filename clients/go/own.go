@@ -24,6 +24,7 @@ func ownOptions(options *Options) *Options {
 type ownPool struct {
 	node    *node
 	options *Options
+	refused func(Reply) // told what a Dedicated was refused; nil outside of sentinels
 	mu      sync.Mutex
 	idle    []*ownPipe
 	closed  bool
@@ -200,11 +201,15 @@ func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Repl
 		defer d.pool.node.cache.afterWrite(r, info)()
 	}
 	d.dirty = d.dirty || info.flags&commandChanges != 0
+	want := r.want
 	reply, reusable := d.pipe.do(ctx, r)
 	if reusable {
 		r.recycle()
 	}
 	d.dirty = d.dirty || reply.kind == KindNone
+	if d.pool.refused != nil && (reply.kind == KindError || want > 1) {
+		d.pool.refused(reply)
+	}
 	return reply
 }
 

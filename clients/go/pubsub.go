@@ -61,11 +61,14 @@ func (o *SubscribeOptions) topics() (topics []topic, err error) {
 
 // Subscribe connects, subscribes and returns once the server confirmed. Close must be called.
 func (c *Client) Subscribe(ctx context.Context, options SubscribeOptions) (*Subscription, error) {
-	return subscribe(ctx, options, c.options, onePlace{c.node})
+	return subscribe(ctx, options, c.options, onePlace{c.node, c.life})
 }
 
 // onePlace: one node has everything.
-type onePlace struct{ node *node }
+type onePlace struct {
+	node *node
+	ends context.Context
+}
 
 func (p onePlace) place(lost []topic, _ map[topic]bool, _ map[*leg]bool) map[*node][]topic {
 	if len(lost) == 0 {
@@ -76,7 +79,7 @@ func (p onePlace) place(lost []topic, _ map[topic]bool, _ map[*leg]bool) map[*no
 
 func (p onePlace) stale(*leg) bool         { return false }
 func (p onePlace) interval() time.Duration { return 0 }
-func (p onePlace) closed() bool            { return p.node.isClosed() }
+func (p onePlace) life() context.Context   { return p.ends }
 func (p onePlace) failed(error)            {}
 
 // Subscribe subscribes on any primary, with EveryNode on each, and to shard channels where their
@@ -125,7 +128,7 @@ func (p slotPlaces) anywhere(legs map[*leg]bool) *node {
 
 func (p slotPlaces) stale(*leg) bool         { return false }
 func (p slotPlaces) interval() time.Duration { return 0 }
-func (p slotPlaces) closed() bool            { return p.cluster.isClosed() }
+func (p slotPlaces) life() context.Context   { return p.cluster.life }
 func (p slotPlaces) failed(error)            { p.cluster.suspicion() }
 
 // everyPrimary has all topics on each primary there is.
@@ -161,12 +164,6 @@ func (p everyPrimary) stale(l *leg) bool {
 		}
 	}
 	return true
-}
-
-func (n *node) isClosed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.closed
 }
 
 // parseMessage recognises a message in RESP2's array or RESP3's push.

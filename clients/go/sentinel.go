@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func NewSentinel(sentinels []string, primary string, options Options) (*Client, 
 	if err != nil {
 		return nil, err
 	}
-	f.client, c.follower = c, f
+	f.client, c.follower, c.own.refused = c, f, c.leaveDemoted
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
 	for _, sentinel := range sentinels {
@@ -148,11 +149,10 @@ func (f *follower) ask(ctx context.Context, sentinel string) (string, error) {
 // been missed.
 func (f *follower) listen(ctx context.Context, sentinel string) {
 	n := newNode(sentinel, f.options)
-	pause := f.options.BackoffMin
+	var pace pacing
 	for ctx.Err() == nil {
 		l, err := connectLeg(ctx, n, []topic{{"SUBSCRIBE", "+switch-master"}})
 		if err == nil {
-			pause = f.options.BackoffMin
 			if address, err := f.ask(ctx, sentinel); err == nil && !f.isLeft(address) {
 				f.switched(address)
 			}
@@ -160,12 +160,13 @@ func (f *follower) listen(ctx context.Context, sentinel string) {
 			f.follow(l)
 			stop()
 			n.forget(l.conn)
+			pace.ended(time.Now(), f.options)
 		} else {
+			pace.failed(time.Now(), f.options)
 			f.options.Logger.Warn("tidemill: cannot listen to a sentinel", "address", sentinel,
 				"error", err)
 		}
-		_ = pauseFor(ctx, pause)
-		pause = min(2*pause, f.options.BackoffMax)
+		_ = pauseFor(ctx, time.Until(pace.until))
 	}
 }
 
@@ -210,12 +211,23 @@ func (f *follower) leave(address string) {
 	f.client.own.dropIdle()
 }
 
+// refusedByReplica is true for READONLY, also as the answer to a part of a batch or a transaction.
+func refusedByReplica(reply Reply) bool {
+	var refused *ServerError
+	if errors.As(reply.Err(), &refused) {
+		return refused.reason() == "READONLY"
+	}
+	return slices.ContainsFunc(reply.items(), func(item Reply) bool {
+		return errors.As(item.Err(), &refused) && refused.reason() == "READONLY"
+	})
+}
+
 // leaveDemoted leaves a server that refused a write as a replica. Of many refusals from one
 // connection only the first counts: the others must not end the next connection.
 func (c *Client) leaveDemoted(reply Reply) {
 	f := c.follower
 	at, before := f.at.Load(), f.refusedAt.Load()
-	if at == nil || !errors.Is(reply.Err(), ServerCode("READONLY")) {
+	if at == nil || !refusedByReplica(reply) {
 		return
 	}
 	if recent := before > 0 && now()-time.Duration(before) < sentinelWait; !recent &&

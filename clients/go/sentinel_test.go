@@ -285,3 +285,76 @@ func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {
 		return errors.As(err, &unknown)
 	})
 }
+
+// A refusal tells of a failover also as the answer to a part: the next connection goes to the
+// primary that the sentinels name by then.
+func TestSentinel_RefusedPartOfABatchLeavesTheDemotedServer(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	const refusal = "READONLY You can't write against a read only replica.\r\n"
+	primary := startScript(t, func(string) string { return "+OK\r\n" })
+	var sentinel atomic.Pointer[fakeSentinel]
+	var queues atomic.Bool
+	demoted := startScript(t, func(name string) string {
+		switch {
+		case name == "SET" && queues.Load():
+			return "+QUEUED\r\n"
+		case name == "EXEC" && queues.Load():
+			sentinel.Load().primary.Store(&primary)
+			return "-EXECABORT Transaction discarded because of: " + refusal
+		case name == "EXEC":
+			return "-EXECABORT Transaction discarded because of previous errors.\r\n"
+		case name == "SET" || name == "BLPOP":
+			sentinel.Load().primary.Store(&primary)
+			return "-" + refusal
+		}
+		return "+OK\r\n"
+	})
+	var tx Tx
+	tx.Add("SET", "k", 1)
+	var b Batch
+	b.Add("GET", "k")
+	b.Add("SET", "k", 1)
+	transaction := func(c *Client) error { _, err := c.RunTx(ctx, &tx); return err }
+	for what, run := range map[string]func(c *Client) error{
+		"a queued command": transaction,
+		"EXEC":             transaction,
+		"a batch": func(c *Client) error {
+			_, err := c.RunBatch(ctx, &b)
+			return err
+		},
+		"a blocking command": func(c *Client) error {
+			return c.BLPop(ctx, []string{"k"}, 1).Err()
+		},
+		"a dedicated connection": func(c *Client) error {
+			d, err := c.Dedicate(ctx)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			return d.Set(ctx, "k", 1).Err()
+		},
+		"a watch": func(c *Client) error {
+			_, err := c.Watch(ctx, func(*Dedicated) (*Tx, error) { return &tx, nil }, "k")
+			return err
+		},
+	} {
+		queues.Store(what == "EXEC")
+		sentinel.Store(startFakeSentinel(t, demoted))
+		c, err := NewSentinel([]string{sentinel.Load().address}, "main", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Connect(ctx); err != nil {
+			t.Fatal(err)
+		}
+		refused := run(c)
+		if at := c.follower.left.Load(); at == nil || *at != demoted {
+			t.Errorf("%s: the demoted server was not left; %v", what, refused)
+		}
+		if err := c.Set(ctx, "k", 1).Err(); err != nil {
+			t.Error(what, err)
+		}
+		_ = c.Close()
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,9 @@ type Subscription struct {
 	events  chan legEvent
 	group   sync.WaitGroup
 	running bool
+	paces   map[*node]*pacing // of connections to nodes where they fail or do not last
+	moves   pacing            // of topics sent elsewhere
+	due     time.Time         // of the next attempt
 }
 
 // places say which node a subscription goes to.
@@ -49,7 +53,8 @@ type places interface {
 	stale(l *leg) bool
 	// interval is how often place has to be asked again, 0 for only after a loss.
 	interval() time.Duration
-	closed() bool
+	// life ends when the client is closed.
+	life() context.Context
 	failed(error)
 }
 
@@ -97,10 +102,14 @@ func subscribe(
 		options: options, places: at,
 		sharded: len(wanted.Shard) > 0, done: make(chan struct{}), changes: make(chan *change),
 		wanted: topicSet(topics),
-		legs:   map[*leg]bool{}, lost: topics, events: make(chan legEvent)}
-	background, cancel := context.WithCancel(context.Background())
+		legs:   map[*leg]bool{}, lost: topics, events: make(chan legEvent),
+		paces: map[*node]*pacing{}}
+	if at.life().Err() != nil {
+		return nil, notSent(ErrClosed)
+	}
+	background, cancel := context.WithCancel(at.life())
 	s.cancel = cancel
-	until := time.Now().Add(options.ConnectWait)
+	chase := newPursuit(options)
 	for {
 		err := s.connectLost(ctx, background)
 		if err == nil {
@@ -108,8 +117,7 @@ func subscribe(
 			go s.run(background)
 			return s, nil
 		}
-		if !sentElsewhere(err) || time.Now().After(until) ||
-			pauseFor(ctx, clusterRetryPause) != nil {
+		if !sentElsewhere(err) || !chase.wait(ctx) {
 			s.end()
 			return nil, err
 		}
@@ -174,7 +182,6 @@ func (s *Subscription) end() {
 func (s *Subscription) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.end()
-	pause := s.options.BackoffMin
 	var timer <-chan time.Time
 	if every := s.places.interval(); every > 0 {
 		tick := time.NewTicker(every)
@@ -185,17 +192,18 @@ func (s *Subscription) run(ctx context.Context) {
 	for {
 		var retry <-chan time.Time
 		err := s.refused
-		if s.refused = nil; err == nil && unplaced {
+		if err != nil {
+			s.refused = nil
+			s.moves.failed(time.Now(), s.options)
+			s.due = s.moves.until
+		} else if unplaced {
 			err = s.connectLost(ctx, ctx)
 		}
 		if unplaced = err != nil; unplaced {
-			retry = time.After(pause)
-			pause = min(2*pause, s.options.BackoffMax)
-		} else {
-			pause = s.options.BackoffMin
+			retry = time.After(time.Until(s.due))
 		}
 		s.settle(err)
-		if ctx.Err() != nil || s.places.closed() {
+		if ctx.Err() != nil {
 			s.mu.Lock()
 			s.err = ErrClosed
 			s.mu.Unlock()
@@ -233,6 +241,7 @@ func (s *Subscription) handle(event legEvent) (lost bool) {
 			}
 		}
 		s.reconnected.Add(1)
+		s.pace(l.node).ended(time.Now(), s.options)
 		s.reopen(l)
 		return true
 	case s.confirm(event):
@@ -255,20 +264,48 @@ func (s *Subscription) handle(event legEvent) (lost bool) {
 	return true
 }
 
-// connectLost gives lost topics a connection again. What fails stays lost. Once the subscription
-// runs, a connection that is there is used, and the confirmation comes as an event.
+// pace is that of a node's connections. Those of nodes that went well for a while are forgotten.
+func (s *Subscription) pace(n *node) *pacing {
+	if s.paces[n] == nil {
+		now := time.Now()
+		maps.DeleteFunc(s.paces, func(_ *node, p *pacing) bool { return p.settled(now) })
+		s.paces[n] = &pacing{}
+	}
+	return s.paces[n]
+}
+
+// postpone keeps topics lost until their node is due.
+func (s *Subscription) postpone(topics []topic, due time.Time) {
+	if len(s.lost) == 0 || due.Before(s.due) {
+		s.due = due
+	}
+	s.lost = append(s.lost, topics...)
+}
+
+var errPaused = errors.New("tidemill: waiting before the next connection")
+
+// connectLost gives lost topics a connection again. What fails stays lost, as does what has to wait
+// because connections to its node do not last. Once the subscription runs, a connection that is
+// there is used, and the confirmation comes as an event.
 func (s *Subscription) connectLost(ctx, background context.Context) error {
-	var failures error
-	var left []topic
-	for n, topics := range s.places.place(s.lost, s.wanted, s.legs) {
+	var failures, paused error
+	placed := s.places.place(s.lost, s.wanted, s.legs)
+	s.lost = nil
+	for n, topics := range placed {
 		if l := s.legAt(n); l != nil {
 			s.command(l, topics, false)
 			continue
 		}
+		if pace := s.paces[n]; s.running && pace != nil && time.Now().Before(pace.until) {
+			paused = errPaused
+			s.postpone(topics, pace.until)
+			continue
+		}
 		l, err := connectLeg(ctx, n, topics)
 		if err != nil {
+			s.pace(n).failed(time.Now(), s.options)
 			failures = errors.Join(failures, err)
-			left = append(left, topics...)
+			s.postpone(topics, s.paces[n].until)
 			continue
 		}
 		var legContext context.Context
@@ -276,11 +313,11 @@ func (s *Subscription) connectLost(ctx, background context.Context) error {
 		s.legs[l] = true
 		s.group.Go(func() { s.listen(legContext, l) })
 	}
-	s.lost = left
 	if failures != nil {
 		s.places.failed(failures)
+		return failures
 	}
-	return failures
+	return paused
 }
 
 func (s *Subscription) legAt(n *node) *leg {

@@ -18,8 +18,9 @@ import (
 type change struct {
 	removes bool
 	topics  []topic
+	asked   map[topic]bool // the same as a set
 	done    chan error
-	err     error
+	errs    []error
 	until   map[*leg]uint64 // commands to be confirmed; nil: a topic has no connection yet
 }
 
@@ -87,6 +88,10 @@ func (s *Subscription) change(
 	for _, name := range names {
 		c.topics = append(c.topics, topic{command, name})
 	}
+	c.asked = topicSet(c.topics)
+	if ctx.Err() != nil {
+		return notSent(context.Cause(ctx))
+	}
 	select {
 	case s.changes <- c:
 	case <-s.done:
@@ -94,13 +99,25 @@ func (s *Subscription) change(
 	case <-ctx.Done():
 		return notSent(context.Cause(ctx))
 	}
+	return c.wait(ctx, s.done)
+}
+
+// wait returns how a change ended that was handed over; ended is closed with its subscription.
+func (c *change) wait(ctx context.Context, ended <-chan struct{}) error {
+	var unknown error
 	select {
 	case err := <-c.done:
 		return err
-	case <-s.done:
-		return maybeSent(ErrClosed)
+	case <-ended:
+		unknown = ErrClosed
 	case <-ctx.Done():
-		return maybeSent(context.Cause(ctx))
+		unknown = context.Cause(ctx)
+	}
+	select {
+	case err := <-c.done: // at the same time
+		return err
+	default:
+		return maybeSent(unknown)
 	}
 }
 
@@ -197,10 +214,8 @@ func (s *Subscription) refuse(l *leg, t topic, err error) {
 func (s *Subscription) giveUp(topics []topic, err error) {
 	s.unwant(topics)
 	for _, c := range s.open {
-		if !c.removes && slices.ContainsFunc(topics, func(t topic) bool {
-			return slices.Contains(c.topics, t)
-		}) {
-			c.err = errors.Join(c.err, fmt.Errorf("subscribing: %w", err))
+		if !c.removes && slices.ContainsFunc(topics, func(t topic) bool { return c.asked[t] }) {
+			c.errs = append(c.errs, fmt.Errorf("subscribing: %w", err))
 		}
 	}
 }
@@ -221,18 +236,26 @@ func (s *Subscription) settle(err error) {
 	var refused *ServerError
 	if errors.As(err, &refused) && !sentElsewhere(err) {
 		// A connection was refused as a whole; who just added something is told.
+		lost := topicSet(s.lost)
 		for _, c := range s.open {
 			if c.until == nil && !c.removes {
-				s.giveUp(slices.DeleteFunc(slices.Clone(c.topics), func(t topic) bool {
-					return !slices.Contains(s.lost, t)
-				}), err)
+				given := slices.DeleteFunc(slices.Clone(c.topics), func(t topic) bool {
+					return !lost[t]
+				})
+				s.giveUp(given, err)
+				for _, t := range given {
+					delete(lost, t)
+				}
 			}
 		}
 	}
+	var lost map[topic]bool
+	if err != nil && len(s.open) > 0 {
+		lost = topicSet(s.lost)
+	}
 	s.open = slices.DeleteFunc(s.open, func(c *change) bool {
-		if c.until == nil && (err == nil || !slices.ContainsFunc(c.topics, func(t topic) bool {
-			return slices.Contains(s.lost, t)
-		})) {
+		if c.until == nil &&
+			!slices.ContainsFunc(c.topics, func(t topic) bool { return lost[t] }) {
 			c.until = map[*leg]uint64{}
 			for l := range s.legs {
 				c.until[l] = l.sent
@@ -246,7 +269,7 @@ func (s *Subscription) settle(err error) {
 				return false
 			}
 		}
-		c.done <- c.err
+		c.done <- errors.Join(c.errs...)
 		return true
 	})
 }

@@ -3,7 +3,9 @@ package tidemill
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -14,6 +16,20 @@ type topology struct {
 	slots     [slotCount]*shard
 	primaries []*clusterNode
 	shards    []*shard
+}
+
+// same is true when both send everything to the same nodes.
+func (t *topology) same(other *topology) bool {
+	if other == nil || len(t.shards) != len(other.shards) {
+		return false
+	}
+	for slot, s := range t.slots {
+		if o := other.slots[slot]; s != o && (s == nil || o == nil || s.primary != o.primary ||
+			!slices.Equal(s.replicas, o.replicas)) {
+			return false
+		}
+	}
+	return true
 }
 
 // shard is a primary with its replicas.
@@ -147,18 +163,19 @@ func memberAddress(member Reply, from string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if host == "?" {
-		host = ""
-	}
 	return absoluteAddress(net.JoinHostPort(host, strconv.FormatInt(port, 10)), from), nil
 }
 
-// absoluteAddress completes ":6379", which means the host that said so.
+// absoluteAddress completes ":6379", which means the host that said so, and writes IPv6 as it is
+// dialed: redirections say ::1:6379, without brackets.
 func absoluteAddress(address, from string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err == nil && host == "" {
-		host, _, _ = net.SplitHostPort(from)
-		return net.JoinHostPort(host, port)
+	colon := strings.LastIndexByte(address, ':')
+	if colon < 0 {
+		return address
 	}
-	return address
+	host, port := strings.Trim(address[:colon], "[]"), address[colon+1:]
+	if host == "" || host == "?" { // the server does not know its own name
+		host, _, _ = net.SplitHostPort(from)
+	}
+	return net.JoinHostPort(host, port)
 }

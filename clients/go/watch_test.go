@@ -287,7 +287,7 @@ func TestCluster_GivenUpRequestIsAHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	c.stop()
+	c.endLife()
 	c.background.Wait() // nobody takes hints any more
 	select {
 	case <-c.suspect:

@@ -32,6 +32,7 @@ type command struct {
 type keyRule struct {
 	Index   int64  `json:"index,omitempty"`
 	Keyword string `json:"keyword,omitempty"`
+	From    int64  `json:"from,omitempty"` // where the search for Keyword begins
 	Unknown bool   `json:"unknown,omitempty"`
 	Count   *int64 `json:"count,omitempty"` // from Index on
 }
@@ -150,6 +151,7 @@ func readKeyRule(reply tidemill.Reply) (rule keyRule) {
 		rule.Index, _ = begin["index"].Int64()
 	case "keyword":
 		rule.Keyword, _ = begin["keyword"].Text()
+		rule.From, _ = begin["startfrom"].Int64()
 	default:
 		rule.Unknown = true
 	}

@@ -13,7 +13,8 @@
 // alternatives are weighed in docs/decisions/command-table-of-the-go-client.md.
 //
 // It is a generator, not part of the library: what it knows by heart, because COMMAND does not
-// tell, are the commands that change the state of their connection.
+// tell, are the commands that change the state of their connection, and reads whose replies change
+// untold.
 package main
 
 import (
@@ -44,6 +45,12 @@ var makesStream = []string{"MONITOR", "SYNC", "PSYNC", "REPLCONF", "CLIENT REPLY
 // endsScripts lists commands that would wait behind the very script that they are to end, were they
 // sent on the connection that it blocks.
 var endsScripts = []string{"SCRIPT KILL", "FUNCTION KILL"}
+
+// changeUntold lists reads whose replies change although no tip says so and no invalidation of their
+// key tells: how long a key was idle, what consumers of a group have read, keys that BY and GET
+// name. The time left of keys and fields (TTL) is found by name.
+var changeUntold = []string{"OBJECT IDLETIME", "OBJECT FREQ", "SORT_RO", "XINFO GROUPS",
+	"XINFO STREAM"}
 
 func main() {
 	record := flag.String("record", "", "address of a running Valkey that is recorded first")
@@ -159,11 +166,9 @@ func (c *command) clientFlags() string {
 		flags = append(flags, "commandHasSub")
 	}
 	flags = append(flags, c.partFlags()...)
-	// Tips do not tell all: the time left of a field, and how long a key was idle, change by
-	// themselves.
-	timed := strings.HasSuffix(name, "TTL") || name == "OBJECT IDLETIME" ||
-		name == "OBJECT FREQ"
-	if has("readonly") && (timed || slices.Contains(c.Tips, "nondeterministic_output")) {
+	varies := strings.HasSuffix(name, "TTL") || slices.Contains(changeUntold, name) ||
+		slices.Contains(c.Tips, "nondeterministic_output")
+	if has("readonly") && varies {
 		flags = append(flags, "commandVaries")
 	}
 	return strings.Join(flags, " | ")
@@ -209,7 +214,7 @@ func (c *command) keyFields() string {
 	}
 	switch rule := c.Keys[0]; {
 	case rule.Keyword != "":
-		return fmt.Sprintf(", keyword: %q", rule.Keyword)
+		return fmt.Sprintf(", keyword: %q, keywordFrom: %d", rule.Keyword, rule.From)
 	case rule.Unknown:
 		return ""
 	case rule.Count != nil:

@@ -235,15 +235,15 @@ fn declaration(command: &Command) -> String {
 
 /// Parts of a key specification that the client needs.
 fn key_rule(spec: &KeySpec) -> String {
-    let begin = match spec.start {
-        Start::Index(index) => ("index", index.to_string()),
-        Start::Keyword(word, _) => ("keyword", text(word)),
-        Start::Unknown => ("unknown", "true".to_owned()),
+    let mut fields = match spec.start {
+        Start::Index(index) => vec![("index", index.to_string())],
+        Start::Keyword(word, from) => vec![("keyword", text(word)), ("from", from.to_string())],
+        Start::Unknown => vec![("unknown", "true".to_owned())],
     };
-    match spec.find {
-        Find::Count { count, .. } => object(&[begin, ("count", count.to_string())]),
-        Find::Range { .. } | Find::Unknown => object(&[begin]),
+    if let Find::Count { count, .. } = spec.find {
+        fields.push(("count", count.to_string()));
     }
+    object(&fields)
 }
 
 fn argument_object(argument: &Argument) -> String {

@@ -11,8 +11,8 @@ type Future struct {
 	reply Reply
 }
 
-// Wait returns the reply when it is there, or the context's error as of unknown outcome; the command
-// goes on then.
+// Wait returns the reply when it is there, or the context's error as of unknown outcome; the
+// command goes on then.
 func (f *Future) Wait(ctx context.Context) Reply {
 	select {
 	case <-f.done:

@@ -44,7 +44,8 @@ func (c *Client) Connect(ctx context.Context) error {
 // floats, booleans (1 or 0), time.Duration (nanoseconds) and time.Time (RFC 3339).
 //
 // Commands that block or watch are given a connection of their own; those that subscribe are
-// refused, see Subscribe. The reply's Err is the server's error, or wraps ErrNotSent or ErrMaybeSent.
+// refused, see Subscribe. The reply's Err is the server's error, or wraps ErrNotSent or
+// ErrMaybeSent.
 func (c *Client) Do(ctx context.Context, args ...any) Reply {
 	r := newRequest()
 	var err error

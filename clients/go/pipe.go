@@ -16,8 +16,8 @@ import (
 // goroutines of the pipe hold the roles under load. A caller that finds nobody else there takes
 // both: it writes and reads itself, and no goroutine is woken.
 //
-// A pipe lives as long as its connection. When that fails, every request learns whether a server can
-// have executed a command of it.
+// A pipe lives as long as its connection. When that fails, every request learns whether a server
+// can have executed a command of it.
 type pipe struct {
 	conn        net.Conn
 	pauseLength time.Duration // see gauge.pause; negative: never pause

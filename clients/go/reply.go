@@ -199,8 +199,8 @@ func (r Reply) Array() ([]Reply, error) {
 	return nil, r.unexpected("an array")
 }
 
-// Pairs walks a map, an array of alternating keys and values as RESP2 has them, or an array of pairs
-// as RESP3 has scores.
+// Pairs walks a map, an array of alternating keys and values as RESP2 has them, or an array of
+// pairs as RESP3 has scores.
 func (r Reply) Pairs() (iter.Seq2[string, Reply], error) {
 	items, err := r.Array()
 	if err != nil {

@@ -282,17 +282,17 @@ func TestCluster_GivenUpRequestIsAHint(t *testing.T) {
 	checkLeaks(t)
 	ctx := testContext(t, 30*time.Second)
 	s := startOneNodeCluster(t)
-	c, err := NewCluster(ctx, []string{s.address}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	c.endLife()
-	c.background.Wait() // nobody takes hints any more
-	select {
-	case <-c.suspect:
-	default:
-	}
+	// Without the goroutine that takes hints.
+	c := &Cluster{options: Options{}.withDefaults(), seeds: []string{s.address},
+		suspect: make(chan struct{}, 1), nodes: map[string]*clusterNode{}}
+	c.Commands = Commands{c}
+	c.draining, c.endDrains = context.WithCancel(ctx)
+	c.refresh(ctx)
+	defer func() {
+		c.endDrains()
+		_ = c.closeNodes(ctx, func(*clusterNode) bool { return true })
+		c.background.Wait()
+	}()
 	if err := c.Set(ctx, "k", 1).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ var changesConnection = []string{"WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD",
 	"CLIENT SETNAME",
 	"CLIENT NO-EVICT", "CLIENT NO-TOUCH", "CLIENT CAPA", "CLIENT IMPORT-SOURCE"}
 
-// changeUntold lists reads whose replies change although no tip says so and no invalidation of their
-// key tells: how long a key was idle, what consumers of a group have read, keys that BY and GET
-// name. The time left of keys and fields (TTL) is found by name.
+// changeUntold lists reads whose replies change although no tip says so and no invalidation of
+// their key tells: how long a key was idle, what consumers of a group have read, keys that BY and
+// GET name. The time left of keys and fields (TTL) is found by name.
 var changeUntold = []string{"OBJECT IDLETIME", "OBJECT FREQ", "SORT_RO", "XINFO GROUPS",
 	"XINFO STREAM"}
 

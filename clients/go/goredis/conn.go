@@ -92,7 +92,7 @@ func (c *conn) Write(data []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	c.out = append(c.out, data...)
-	// The end of a large command is waited for: what is complete is sent with it, not at every write.
+	// A large command's end is waited for, instead of copying its beginning at every write.
 	urgent := c.split() || len(c.out) > shareBytesMax && len(c.commands) > 0
 	wake := c.waiting && (len(c.commands) > 0 || c.malformed)
 	deadline := c.writeAt

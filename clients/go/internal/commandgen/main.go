@@ -46,9 +46,9 @@ var makesStream = []string{"MONITOR", "SYNC", "PSYNC", "REPLCONF", "CLIENT REPLY
 // sent on the connection that it blocks.
 var endsScripts = []string{"SCRIPT KILL", "FUNCTION KILL"}
 
-// changeUntold lists reads whose replies change although no tip says so and no invalidation of their
-// key tells: how long a key was idle, what consumers of a group have read, keys that BY and GET
-// name. The time left of keys and fields (TTL) is found by name.
+// changeUntold lists reads whose replies change although no tip says so and no invalidation of
+// their key tells: how long a key was idle, what consumers of a group have read, keys that BY and
+// GET name. The time left of keys and fields (TTL) is found by name.
 var changeUntold = []string{"OBJECT IDLETIME", "OBJECT FREQ", "SORT_RO", "XINFO GROUPS",
 	"XINFO STREAM"}
 

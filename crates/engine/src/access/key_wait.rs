@@ -77,8 +77,8 @@ pub(crate) fn timeout_ms(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, Comman
 
 /// A timeout in seconds, as microseconds; 0 is for ever.
 pub(crate) fn timeout_us(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, CommandError> {
-    // Valkey computes in long doubles, waits whole milliseconds, rounded up, and refuses a time that
-    // its clock cannot show. A whole number of seconds, the usual one, is the same without them.
+    // Valkey computes in long doubles, waits whole milliseconds, rounded up, and refuses a time
+    // that its clock cannot show. A whole number of seconds, the usual one, does without them.
     let milliseconds = match parse_integer(argument) {
         Some(seconds) => seconds.saturating_mul(1000),
         None => {

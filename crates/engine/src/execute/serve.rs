@@ -39,8 +39,8 @@ pub(crate) fn serve_ready<'k>(
     section: Section<'_>,
 ) -> Unit<'k> {
     let mut index = 0;
-    // Serving can make more keys ready, also those whose turn is over: they are served too. It ends,
-    // since only waiters that are served do that.
+    // Serving can make more keys ready, also those whose turn is over: they are served too. It
+    // ends, since only waiters that are served do that.
     while let Some(ready) = unit.begin_ready(index) {
         unit = serve_key(shared, worker, unit, section, (index, ready.clone()));
         unit = serve_choosy(shared, worker, unit, section, ready);

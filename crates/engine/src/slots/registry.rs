@@ -144,8 +144,8 @@ fn find_watcher(watchers: &[Watcher], flag: &Arc<WatchFlag>) -> Result<usize, us
 pub struct SlotRegistry {
     /// By the address of the flag: a session has one, and watches a key once.
     watchers: KeyMap<Vec<Watcher>>,
-    /// Waiters for lists and for sorted sets. Only those for the kind that a key has are of use, and
-    /// the first of them tells for all.
+    /// Waiters for lists and for sorted sets. Only those for the kind that a key has are of use,
+    /// and the first of them tells for all.
     list_waiters: KeyMap<Queue>,
     sorted_set_waiters: KeyMap<Queue>,
     /// Waiters that need not have something where others of their key have: those for streams. Each

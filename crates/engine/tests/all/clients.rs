@@ -133,7 +133,7 @@ fn libraries_are_compared_with_the_bytes_behind_a_nul() {
     }
 }
 
-/// What `EXEC` will refuse takes no memory, so that a client that goes on does not reach a limit.
+/// Commands behind an error take no memory, so that a client that goes on reaches no limit.
 #[test]
 fn a_transaction_that_will_be_refused_keeps_no_commands() {
     let mut server = Server::new(1, NOW_MS);

@@ -1,5 +1,6 @@
 //! The same scripts in Valkey and here.
 
+use crate::constructors;
 use crate::harness::{Peer, Store, interpreter, run, shown};
 use crate::language::Pieces;
 use crate::programs::Programs;
@@ -22,16 +23,26 @@ fn difference(valkey: &mut Peer, source: &str) -> Option<String> {
     Some(format!("{source}\n  valkey: {theirs}\n  ours:   {ours}\n"))
 }
 
-#[test]
-fn scripts_of_the_corpus_answer_as_in_valkey() {
+/// Compares sources, one after the other.
+fn compare_all(sources: impl IntoIterator<Item = impl AsRef<str>>) {
     let Some(mut valkey) = Peer::start() else { return };
     let mut differences = Vec::new();
-    for source in scripts() {
+    for source in sources {
         valkey.flush();
-        differences.extend(difference(&mut valkey, source));
+        differences.extend(difference(&mut valkey, source.as_ref()));
     }
     let count = differences.len();
     assert!(count == 0, "{count} differences:\n{}", differences.join("\n"));
+}
+
+#[test]
+fn scripts_of_the_corpus_answer_as_in_valkey() {
+    compare_all(scripts());
+}
+
+#[test]
+fn constructors_answer_as_in_valkey() {
+    compare_all(constructors::sources());
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {

@@ -2,6 +2,7 @@
 
 mod beside_valkey;
 mod bounds;
+mod constructors;
 mod fuzz;
 mod harness;
 mod language;

@@ -332,11 +332,9 @@ fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         return Err(vm.argument_error(3, "string/function/table expected"));
     }
     // Texts of numbers are nowhere else while a function is called.
-    let pinned = vm.pinned.len();
-    vm.pinned.extend([Value::Str(subject.text), Value::Str(subject.pattern)]);
-    let outcome = replace_all(vm, host, subject, replacement, count_max);
-    vm.pinned.truncate(pinned);
-    let (out, count) = outcome?;
+    let texts = [Value::Str(subject.text), Value::Str(subject.pattern)];
+    let (out, count) =
+        vm.holding(&texts, |vm| replace_all(vm, host, subject, replacement, count_max))?;
     let result = vm.string_of(out)?;
     vm.results = vec![result, Value::Number(count as f64)];
     Ok(Ret::Many)

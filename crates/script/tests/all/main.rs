@@ -2,6 +2,7 @@
 
 mod beside_valkey;
 mod bounds;
+mod callbacks;
 mod constructors;
 mod fuzz;
 mod harness;
@@ -11,4 +12,5 @@ mod runs;
 mod safety;
 mod scripts;
 mod tokens;
+mod variables;
 mod withdrawn;

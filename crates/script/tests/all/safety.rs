@@ -189,6 +189,26 @@ fn garbage_is_collected_within_a_run() {
 }
 
 #[test]
+fn deep_stack_causes_no_collection_at_each_allocation() {
+    // What a collection frees at once does not add to the bytes in use.
+    let source = "local function f(n) \
+            if n>0 then return f(n-1)+0 end \
+            local grown,last=0,collectgarbage('count') \
+            for i=1,1000 do \
+                local t={} \
+                local now=collectgarbage('count') \
+                if now>last then grown=grown+1 end \
+                last=now \
+            end \
+            return grown \
+        end \
+        return f(DEPTH)>950";
+    for depth in ["10", "5000", "18000"] {
+        assert_eq!(answer(&source.replace("DEPTH", depth)), ":1", "{depth}");
+    }
+}
+
+#[test]
 fn memory_of_a_run_is_free_after_it() {
     let mut interpreter = interpreter();
     for round in 0..50 {

@@ -347,8 +347,8 @@ impl Vm {
         })
     }
 
-    /// Takes the run out, so that another one can begin: with a number of its own, so that variables
-    /// on the stack of this one are not looked for on the stack of that.
+    /// Takes the run out, so that another one can begin. That has another number: variables on the
+    /// stack of this one are not looked for on its stack.
     pub(crate) fn park(&mut self) -> Parked {
         self.run = self.run.wrapping_add(1);
         Parked {

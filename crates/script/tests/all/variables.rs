@@ -178,8 +178,8 @@ fn tables_of_a_call_may_be_collected_while_it_runs() {
     let mut interpreter = Interpreter::for_functions(&identity(), 64 << 20).expect("libraries fit");
     let source = b"#!lua name=l\n\
         redis.register_function('f', function(keys, args) \
-            keys = nil args = nil \
-            for i=1,300000 do local garbage = {i} end collectgarbage() return 'end' end)";
+            keys = nil args = nil collectgarbage() \
+            for i=1,300000 do end return 'end' end)";
     let functions = interpreter.load(source, &mut Store::default()).expect("it loads");
     let mut host = Store { suspend_every: Some(1), ..Store::default() };
     let function = functions[0].script;

@@ -191,7 +191,7 @@ fn garbage_is_collected_within_a_run() {
 
 #[test]
 fn deep_stack_causes_no_collection_at_each_allocation() {
-    // What a collection frees at once does not add to the bytes in use.
+    // Bytes in use do not grow by an object that a collection frees at once.
     let source = "local function f(n) \
             local a,b,c,d,e,g,h,i,j,k,l,m,o,p,q,r \
             if n>0 then return f(n-1)+0 end \

@@ -20,8 +20,8 @@ use crate::limits::{
 };
 use crate::program::Proto;
 use crate::table::{SetError, Table};
-use crate::value::{FunctionId, Str, TableId, ThreadId, UpvalueId, Value};
-use crate::vm::ThreadState;
+use crate::value::{FunctionId, StackOwner, Str, TableId, ThreadId, UpvalueId, Value};
+use crate::vm::{Status, ThreadState};
 
 /// Bytes in use and how many may be.
 #[derive(Clone, Copy, Debug)]
@@ -107,10 +107,11 @@ pub(crate) struct Function {
     is_marked: bool,
 }
 
-/// A variable that outlives its function, or a place on a stack while that function is active.
+/// A variable that outlives its function, or a place on a stack while that function is active. None
+/// is open on the stack of a run that has ended.
 #[derive(Clone, Copy)]
 pub(crate) enum Upvalue {
-    Open { thread: Option<ThreadId>, at: usize },
+    Open { owner: StackOwner, at: usize },
     Closed(Value),
 }
 
@@ -511,6 +512,13 @@ impl Heap {
         &mut self.threads.at_mut(id.0).0
     }
 
+    /// Ends the coroutine that owns a stack, if one does.
+    pub(crate) fn end_thread(&mut self, owner: StackOwner) {
+        if let StackOwner::Coroutine(thread) = owner {
+            *self.thread_mut(thread) = ThreadState::without_stack(Status::Dead);
+        }
+    }
+
     /// Notes a value as reachable.
     pub(crate) fn mark(&mut self, value: Value) {
         match value {
@@ -553,8 +561,10 @@ impl Heap {
         match slot.0 {
             Upvalue::Closed(value) => self.mark(value),
             // The coroutine must live, since its stack holds the value.
-            Upvalue::Open { thread: Some(thread), .. } => self.mark(Value::Thread(thread)),
-            Upvalue::Open { thread: None, .. } => {}
+            Upvalue::Open { owner: StackOwner::Coroutine(thread), .. } => {
+                self.mark(Value::Thread(thread));
+            }
+            Upvalue::Open { owner: StackOwner::Run(_), .. } => {}
         }
     }
 
@@ -655,13 +665,13 @@ impl Heap {
         self.threads.end_noting();
     }
 
-    /// Frees what is not reachable from the marked values.
-    pub(crate) fn collect(&mut self) {
+    /// Frees what is not reachable from the marked values. The bytes of stacks count as used, too.
+    pub(crate) fn collect(&mut self, stack_bytes: usize) {
         // Places that a sweep frees are used again, so the notes do not name the run's objects any
         // more.
         self.keep_run();
         self.trace();
-        let mut used = 0;
+        let mut used = stack_bytes;
         self.strings.arena.sweep(|string| {
             used += if string.is_marked { string.bytes.len() + OBJECT_BYTES / 2 } else { 0 };
             std::mem::take(&mut string.is_marked)
@@ -691,7 +701,7 @@ impl Heap {
         self.threshold_bytes = threshold_bytes.min(used + self.budget.limit_bytes / 4);
     }
 
-    fn place_count(&self) -> usize {
+    pub(crate) fn place_count(&self) -> usize {
         self.strings.arena.slots.len()
             + self.tables.slots.len()
             + self.functions.slots.len()

@@ -118,9 +118,10 @@ pub enum LoadError {
 struct Suspension {
     run: u64,
     settings: Settings,
+    /// The globals `KEYS` and `ARGV` of a script; nil for a function.
     keys: Value,
     arguments: Value,
-    /// The two tables are the globals `KEYS` and `ARGV`: those of a script.
+    /// It is the run of a script.
     are_globals: bool,
     protocol_of_client: Protocol,
 }
@@ -376,13 +377,14 @@ impl Interpreter {
             self.vm.end_run();
             return Progress::Failed(plain_error(b"ERR not enough memory"));
         };
-        let outcome = if are_globals {
+        if are_globals {
             self.set_globals(keys, arguments);
-            self.vm.start(host, function, &[])
-        } else {
-            self.vm.start(host, function, &[keys, arguments])
-        };
-        self.finish(host, outcome, (keys, arguments, are_globals), protocol_of_client)
+            let outcome = self.vm.start(host, function, &[]);
+            return self.finish(host, outcome, (keys, arguments, true), protocol_of_client);
+        }
+        // A function may let go of its arguments, so they are not named behind its start.
+        let outcome = self.vm.start(host, function, &[keys, arguments]);
+        self.finish(host, outcome, (Value::Nil, Value::Nil, false), protocol_of_client)
     }
 
     /// The two tables of a run; nil for one that it cannot reach.
@@ -441,7 +443,10 @@ impl Interpreter {
     pub fn abandon(&mut self, run: Run) {
         let number = run.0;
         self.suspended.retain(|suspension| suspension.run != number);
-        self.vm.parked.retain(|(parked, _)| *parked != number);
+        if let Some(at) = self.vm.parked.iter().position(|(parked, _)| *parked == number) {
+            let (_, parked) = self.vm.parked.swap_remove(at);
+            self.vm.drop_parked(parked);
+        }
         self.vm.collect();
     }
 

@@ -29,6 +29,23 @@ pub(crate) struct UpvalueId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadId(pub(crate) u32);
 
+/// Owner of a stack: a coroutine, or a run with the stack on which it began. The number of a run
+/// differs from those of all suspended ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StackOwner {
+    Run(u32),
+    Coroutine(ThreadId),
+}
+
+impl StackOwner {
+    pub(crate) fn coroutine(self) -> Option<ThreadId> {
+        match self {
+            Self::Coroutine(thread) => Some(thread),
+            Self::Run(_) => None,
+        }
+    }
+}
+
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {

@@ -252,13 +252,15 @@ impl Parser<'_> {
     fn item(&mut self, state: &mut Constructor) -> Result<()> {
         match self.token() {
             Token::Name(name) if self.lexer.look_ahead(self.heap)? == Token::Char(b'=') => {
+                let free = self.draft().free;
                 self.advance()?;
                 let key = self.string_exp(name)?;
-                self.member(state, key)
+                self.member(state, key, free)
             }
             Token::Char(b'[') => {
+                let free = self.draft().free;
                 let key = self.bracketed_key()?;
-                self.member(state, key)
+                self.member(state, key, free)
             }
             _ => {
                 state.item = Some(self.expression()?);
@@ -272,8 +274,8 @@ impl Parser<'_> {
         }
     }
 
-    fn member(&mut self, state: &mut Constructor, mut key: Exp) -> Result<()> {
-        let free = self.draft().free;
+    /// A member with a key. The registers from `free` on are its own, the one of its key too.
+    fn member(&mut self, state: &mut Constructor, mut key: Exp, free: u8) -> Result<()> {
         state.hash_count += 1;
         self.expect_char(b'=')?;
         let key = self.generate(|draft| draft.operand(&mut key))?;

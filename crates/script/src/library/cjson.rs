@@ -345,7 +345,11 @@ fn array_length(vm: &mut Vm, table: TableId) -> Result<Option<i64>, Stop> {
     for (key, _) in vm.heap.table(table).entries() {
         match key {
             Value::Number(number) if number >= 1.0 && number.floor() == number => {
-                most = most.max(number as i64);
+                // C's conversion to an `int`: an index beyond that makes no array.
+                if number > most as f64 {
+                    let index = number as i64;
+                    most = i64::from(i32::try_from(index).unwrap_or(i32::MIN));
+                }
                 count += 1;
             }
             _ => return Ok(None),

@@ -4,7 +4,8 @@ use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::limits::{
-    BYTES_PER_STEP, MSGPACK_DEPTH_MAX, MSGPACK_NESTING_MAX, UNPACK_VALUES_MAX, VALUES_PER_STEP,
+    BYTES_PER_STEP, MSGPACK_DEPTH_MAX, MSGPACK_NESTING_MAX, NATIVE_VALUES_MAX, UNPACK_VALUES_MAX,
+    VALUES_PER_STEP,
 };
 use crate::value::{TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
@@ -27,6 +28,10 @@ pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
 fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if args.count == 0 {
         return Err(vm.argument_error(0, "MessagePack pack needs input."));
+    }
+    // Valkey asks for as many places on the stack again.
+    if 2 * args.count > NATIVE_VALUES_MAX {
+        return Err(vm.argument_error(0, "Too many arguments for MessagePack pack."));
     }
     let mut packer = Packer { out: Vec::new() };
     for index in 0..args.count {
@@ -195,7 +200,8 @@ impl<'d> Unpacker<'d> {
         match code {
             0..=0x7f => number(f64::from(code)),
             0xe0..=0xff => number(f64::from(code as i8)),
-            0xcc..=0xcf => number(self.unsigned(1 << (code - 0xcc))? as f64),
+            // Unsigned numbers of 64 bits are read as signed ones, as by Valkey.
+            0xcc..=0xcf => number(self.unsigned(1 << (code - 0xcc))? as i64 as f64),
             0xd0..=0xd3 => {
                 let count = 1 << (code - 0xd0);
                 let unused = 64 - 8 * count as u32;
@@ -209,10 +215,6 @@ impl<'d> Unpacker<'d> {
             0xa0..=0xbf => self.text(vm, usize::from(code & 31)),
             0xd9..=0xdb => {
                 let length = self.unsigned(1 << (code - 0xd9))? as usize;
-                self.text(vm, length)
-            }
-            0xc4..=0xc6 => {
-                let length = self.unsigned(1 << (code - 0xc4))? as usize;
                 self.text(vm, length)
             }
             0x90..=0x9f => self.array(vm, host, usize::from(code & 15), depth),

@@ -587,8 +587,6 @@ fn register_function(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, S
     };
     match registration {
         Ok(registration) => {
-            let pinned = registration.callback;
-            vm.pinned.push(pinned);
             vm.settings.server.registrations.push(registration);
             Ok(Ret::None)
         }

@@ -177,6 +177,11 @@ impl Subject {
     }
 }
 
+/// A pattern up to its first zero byte, at which Lua 5.1 ends it.
+fn c_string(pattern: &[u8]) -> &[u8] {
+    &pattern[..memchr::memchr(0, pattern).unwrap_or(pattern.len())]
+}
+
 /// Looks for the first match at a place, or behind it.
 fn search(
     vm: &mut Vm,
@@ -188,6 +193,7 @@ fn search(
     let is_single = is_single || subject.skip > 0;
     let steps = *vm.native_steps();
     let (text, pattern) = (vm.heap.bytes(subject.text), vm.heap.bytes(subject.pattern));
+    let pattern = c_string(pattern);
     let mut answer = Interrupt::Continue;
     let mut ask = || {
         answer = match (host.interrupt(false), answer) {
@@ -258,7 +264,7 @@ fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) ->
     let start = start.clamp(0, length as i64) as usize;
     let is_special = |byte: &u8| b"^$*+?.([%-".contains(byte);
     let pattern = vm.heap.bytes(subject.pattern);
-    if is_find && (vm.arg(args, 3).is_truthy() || !pattern.iter().any(is_special)) {
+    if is_find && (vm.arg(args, 3).is_truthy() || !c_string(pattern).iter().any(is_special)) {
         let found = position(&vm.heap.bytes(subject.text)[start..], pattern);
         let (passed, pattern_length) = (found.unwrap_or(length - start), pattern.len());
         vm.work(host, (passed + pattern_length) / BYTES_PER_STEP)?;
@@ -332,11 +338,9 @@ fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         return Err(vm.argument_error(3, "string/function/table expected"));
     }
     // Texts of numbers are nowhere else while a function is called.
-    let pinned = vm.pinned.len();
-    vm.pinned.extend([Value::Str(subject.text), Value::Str(subject.pattern)]);
-    let outcome = replace_all(vm, host, subject, replacement, count_max);
-    vm.pinned.truncate(pinned);
-    let (out, count) = outcome?;
+    let texts = [Value::Str(subject.text), Value::Str(subject.pattern)];
+    let (out, count) =
+        vm.holding(&texts, |vm| replace_all(vm, host, subject, replacement, count_max))?;
     let result = vm.string_of(out)?;
     vm.results = vec![result, Value::Number(count as f64)];
     Ok(Ret::Many)

@@ -59,15 +59,19 @@ fn foreach(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let function = vm.check_function(args, 1)?;
     let mut key = Value::Nil;
-    while let Some(Some((next, value))) = vm.heap.next(table, key) {
+    loop {
+        let Some(entry) = vm.heap.next(table, key) else {
+            return Err(vm.operation_error(b"invalid key to 'next'"));
+        };
+        let Some((next, value)) = entry else { return Ok(Ret::None) };
         vm.work(host, 1)?;
-        let result = vm.call_one(host, function, &[next, value])?;
+        // The function may take the key out of the table.
+        let result = vm.holding(&[next], |vm| vm.call_one(host, function, &[next, value]))?;
         if !result.is_nil() {
             return Ok(Ret::One(result));
         }
         key = next;
     }
-    Ok(Ret::None)
 }
 
 fn foreachi(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
@@ -143,11 +147,7 @@ fn sort(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let length = vm.heap.table(table).len() as i64;
     let comparator = if vm.has(args, 1) { Some(vm.check_function(args, 1)?) } else { None };
-    let mut sorter = Sorter { table, comparator };
-    let pinned = vm.pinned.len();
-    let outcome = sorter.sort(vm, host, 1, length);
-    vm.pinned.truncate(pinned);
-    outcome?;
+    Sorter { table, comparator }.sort(vm, host, 1, length)?;
     Ok(Ret::None)
 }
 
@@ -182,10 +182,11 @@ impl Sorter {
         set(vm, self.table, j, a)
     }
 
-    /// Exchanges two elements if the second is less than the first.
+    /// Exchanges two elements if the second is less than the first. The comparator may take both
+    /// out of the table.
     fn order(&mut self, vm: &mut Vm, host: &mut dyn Host, i: i64, j: i64) -> Result<bool, Stop> {
         let (a, b) = (get(vm, self.table, i), get(vm, self.table, j));
-        let is_less = self.less(vm, host, b, a)?;
+        let is_less = vm.holding(&[a, b], |vm| self.less(vm, host, b, a))?;
         if is_less {
             set(vm, self.table, i, b)?;
             set(vm, self.table, j, a)?;
@@ -208,10 +209,8 @@ impl Sorter {
                 break;
             }
             let pivot = get(vm, self.table, middle);
-            vm.pinned.push(pivot);
             self.exchange(vm, middle, high - 1)?;
-            let split = self.partition(vm, host, low, high, pivot)?;
-            vm.pinned.pop();
+            let split = vm.holding(&[pivot], |vm| self.partition(vm, host, low, high, pivot))?;
             self.exchange(vm, high - 1, split)?;
             // The smaller part is sorted by recursion, so its depth is bounded.
             let (first, last) = if split - low < high - split {

@@ -110,7 +110,14 @@ impl Vm {
         for _ in 0..CHAIN_MAX {
             let handler = if let Value::Table(table) = value {
                 let target = self.heap.table(table);
-                if target.metatable.is_none() || target.is_readonly || !target.get(key).is_nil() {
+                let is_plain = target.metatable.is_none() || target.is_readonly;
+                // Keys that no table can have are refused before a metamethod is looked for.
+                let is_unusable = match key {
+                    Value::Nil => true,
+                    Value::Number(number) => number.is_nan(),
+                    _ => false,
+                };
+                if is_plain || is_unusable || !target.get(key).is_nil() {
                     return self.raw_set(table, key, item);
                 }
                 let handler = self.metamethod(value, self.names.newindex);

@@ -312,11 +312,11 @@ impl Vm {
             self.stack.copy_within(from..from + count, frame.at);
         }
         self.deliver(frame.at, count, frame.wanted)?;
-        if frame.kind == Kind::Boundary {
+        if matches!(frame.kind, Kind::Boundary { .. }) {
             return Ok(Called::Ended);
         }
         match self.frames.last() {
-            Some(Frame { kind: Kind::Lua | Kind::Boundary, .. }) => Ok(Called::Done),
+            Some(Frame { kind: Kind::Lua | Kind::Boundary { .. }, .. }) => Ok(Called::Done),
             _ => self.settle(),
         }
     }
@@ -339,10 +339,24 @@ impl Vm {
         {
             return Ok(*id);
         }
-        let upvalue = Upvalue::Open { thread: self.current, at };
+        let upvalue = Upvalue::Open { owner: self.current, at };
         let id = self.heap.new_upvalue(upvalue).map_err(|_| self.out_of_memory())?;
         self.open.insert(index, (at, id));
         Ok(id)
+    }
+
+    /// Does what may call functions while values are kept that nothing else may reach: a
+    /// collection within it does not free them.
+    pub(crate) fn holding<T>(
+        &mut self,
+        values: &[Value],
+        act: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let pinned = self.pinned.len();
+        self.pinned.extend_from_slice(values);
+        let outcome = act(self);
+        self.pinned.truncate(pinned);
+        outcome
     }
 
     /// Calls a function from a library function or a metamethod and gives all its results.
@@ -386,7 +400,7 @@ impl Vm {
         self.in_native = false;
         self.has_call_site = false;
         self.native_end = at;
-        let outcome = self.call_at(host, at, arguments.len());
+        let outcome = self.call_above(host, at, arguments.len());
         self.nested -= 1;
         self.hurry_if_overdue();
         let end = self.top;
@@ -408,29 +422,44 @@ impl Vm {
             && let Code::Lua(proto, _) = &self.heap.function(id).code
         {
             let proto = Rc::clone(proto);
-            self.enter(id, proto, at, count, ALL, Kind::Boundary)?;
+            let kind = Kind::Boundary { below_native: self.below_native };
+            self.enter(id, proto, at, count, ALL, kind)?;
             return self.execute(host, floor);
         }
-        // A frame of its own keeps the loop from ending in a frame of the caller.
-        let outcome = self.begin_call(host, at, count, ALL);
-        match outcome {
-            Ok(Called::Entered) => {
-                if self.parents.len() == floor.parents
-                    && let Some(frame) = self.frames.get_mut(floor.frames)
-                    && frame.kind == Kind::Lua
-                {
-                    frame.kind = Kind::Boundary;
-                    return self.execute(host, floor);
-                }
-                self.execute(host, floor)
-            }
+        match self.begin_call(host, at, count, ALL) {
+            Ok(Called::Entered) => self.execute(host, floor),
             Ok(_) => Ok(()),
             Err(stop) => match self.unwind(host, floor, stop)? {
                 Called::Ended => Ok(()),
-                _ if self.frames.len() <= floor.frames => Ok(()),
+                _ if self.is_at(floor) => Ok(()),
                 _ => self.execute(host, floor),
             },
         }
+    }
+
+    /// As `call_at`, above the frames of a function that goes on behind the call. A function of the
+    /// language has a frame in which the call ends. Others, `pcall` and wrapped coroutines among
+    /// them, get one: without it their results, errors and ends would go to frames of the caller.
+    fn call_above(&mut self, host: &mut dyn Host, at: usize, count: usize) -> Result<(), Stop> {
+        if let Value::Function(id) = self.stack[at]
+            && let Code::Lua(..) = &self.heap.function(id).code
+        {
+            return self.call_at(host, at, count);
+        }
+        let depth = self.frames.len();
+        self.frames.push(Frame {
+            kind: Kind::Native { below_native: self.below_native },
+            function: None,
+            proto: None,
+            at,
+            base: at + 1 + count,
+            pc: 0,
+            wanted: ALL,
+            tail_calls: 0,
+        });
+        let outcome = self.call_at(host, at, count);
+        self.frames.truncate(depth);
+        outcome
     }
 
     /// Looks for the protected call that catches an error.
@@ -479,7 +508,7 @@ impl Vm {
                 // member is behind the table.
                 self.top = self.live_end();
                 let name = Value::Str(self.names.err);
-                match self.index(host, value, name, RK) {
+                match self.holding(&[value], |vm| vm.index(host, value, name, RK)) {
                     Ok(text @ (Value::Str(_) | Value::Number(_))) => value = text,
                     Ok(other) => member = Some(other),
                     Err(again) => {

@@ -4,7 +4,7 @@ use super::call::Called;
 use super::{ALL, Frame, Kind, Stop, ThreadState, Vm};
 use crate::host::Host;
 use crate::limits::RESUMED_MAX;
-use crate::value::{ThreadId, Value};
+use crate::value::{StackOwner, ThreadId, Value};
 
 /// State of a coroutine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,15 +24,12 @@ impl Vm {
     }
 
     pub(crate) fn running(&self) -> Option<ThreadId> {
-        self.current
+        self.current.coroutine()
     }
 
     pub(crate) fn status(&self, thread: ThreadId) -> Status {
-        if self.current == Some(thread) {
+        if self.current == StackOwner::Coroutine(thread) {
             return Status::Running;
-        }
-        if self.parents.iter().any(|(parent, _)| *parent == Some(thread)) {
-            return Status::Normal;
         }
         self.heap.thread(thread).status
     }
@@ -105,7 +102,9 @@ impl Vm {
             wanted,
             tail_calls: 0,
         });
-        let state = std::mem::take(self.heap.thread_mut(thread));
+        // Active, here or in a run that is suspended, until it yields or ends.
+        let active = ThreadState::without_stack(Status::Normal);
+        let state = std::mem::replace(self.heap.thread_mut(thread), active);
         let is_first = state.frames.is_empty();
         let own = ThreadState {
             stack: std::mem::replace(&mut self.stack, state.stack),
@@ -113,14 +112,15 @@ impl Vm {
             open: std::mem::replace(&mut self.open, state.open),
             status: Status::Normal,
         };
-        self.parents.push((self.current.replace(thread), own));
+        let owner = StackOwner::Coroutine(thread);
+        self.parents.push((std::mem::replace(&mut self.current, owner), own));
         self.top = 0;
         self.native_end = 0;
         if is_first {
             self.ensure_stack(count + 2)?;
             self.stack[1..=count].copy_from_slice(&values);
             let called = self.begin_call(host, 0, count, ALL)?;
-            if called == Called::Done && self.current == Some(thread) && self.frames.is_empty() {
+            if called == Called::Done && self.current == owner && self.frames.is_empty() {
                 self.end_coroutine()?;
             }
             return Ok(Called::Entered);
@@ -190,7 +190,16 @@ impl Vm {
         }
         self.frames.pop();
         if let Some(text) = self.text_of(error) {
-            return Ok(Err(self.fail(text)));
+            // A library function that has resumed it is no place in a source.
+            let is_below_native = self
+                .frames
+                .last()
+                .is_some_and(|frame| matches!(frame.kind, Kind::Native { below_native: true }));
+            return Ok(Err(if is_below_native {
+                self.plain_error(&text)
+            } else {
+                self.fail(text)
+            }));
         }
         Ok(Err(Stop::Error(error)))
     }
@@ -203,12 +212,9 @@ impl Vm {
             open: std::mem::replace(&mut self.open, state.open),
             status,
         };
-        if let Some(thread) = std::mem::replace(&mut self.current, parent) {
-            *self.heap.thread_mut(thread) = if status == Status::Dead {
-                ThreadState { status, ..Default::default() }
-            } else {
-                left
-            };
+        if let StackOwner::Coroutine(thread) = std::mem::replace(&mut self.current, parent) {
+            *self.heap.thread_mut(thread) =
+                if status == Status::Dead { ThreadState::without_stack(status) } else { left };
         }
     }
 
@@ -227,7 +233,7 @@ impl Vm {
         self.stack[from..from + values.len()].copy_from_slice(values);
         self.deliver(frame.at, values.len() + first, frame.wanted)?;
         match self.frames.last() {
-            Some(Frame { kind: Kind::Lua | Kind::Boundary, .. }) => Ok(Called::Done),
+            Some(Frame { kind: Kind::Lua | Kind::Boundary { .. }, .. }) => Ok(Called::Done),
             _ => self.settle(),
         }
     }

@@ -41,6 +41,9 @@ impl Vm {
             }
         }
         for (index, frame) in self.frames.iter().enumerate().rev() {
+            if self.is_passed_over(index) {
+                continue;
+            }
             level -= 1;
             if level == 0 {
                 let is_lua = frame.proto.is_some();
@@ -53,8 +56,7 @@ impl Vm {
                 return Level::Lost;
             }
             level -= frame.tail_calls as usize;
-            // The first function is called by the host.
-            if matches!(frame.kind, Kind::Boundary) && index > 0 {
+            if matches!(frame.kind, Kind::Boundary { below_native: true }) {
                 level -= 1;
                 if level == 0 {
                     return Level::Native;

@@ -110,6 +110,15 @@ impl Vm {
         self.register_name(u32::from(ins.a))
     }
 
+    /// True for a frame that is no level of the calls: that of a call by a metamethod, or of a
+    /// library function that runs, whose caller is a level already.
+    pub(super) fn is_passed_over(&self, index: usize) -> bool {
+        match self.frames[index].kind {
+            Kind::Native { below_native } => !below_native || index + 1 == self.frames.len(),
+            _ => false,
+        }
+    }
+
     /// Chunk and line of an active function, as error texts begin; empty for library functions.
     pub(crate) fn position(&self, level: usize) -> Vec<u8> {
         let mut level = level;
@@ -119,7 +128,10 @@ impl Vm {
                 return Vec::new();
             }
         }
-        for frame in self.frames.iter().rev() {
+        for (index, frame) in self.frames.iter().enumerate().rev() {
+            if self.is_passed_over(index) {
+                continue;
+            }
             level -= 1;
             if level == 0 {
                 let Some(proto) = &frame.proto else { return Vec::new() };
@@ -130,7 +142,7 @@ impl Vm {
                 return Vec::new();
             }
             level -= frame.tail_calls as usize;
-            if matches!(frame.kind, Kind::Boundary) {
+            if matches!(frame.kind, Kind::Boundary { below_native: true }) {
                 // The library function that called it.
                 level -= 1;
                 if level == 0 {

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use super::call::{Called, Floor};
-use super::{ALL, Kind, Native, NativeFn, Stop, Vm};
+use super::{ALL, Kind, Native, NativeFn, Stop, ThreadState, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::Host;
 use crate::limits::{ITEMS_PER_FLUSH, VALUES_PER_STEP};
 use crate::number;
 use crate::program::{Ins, Op, Proto, RK};
-use crate::value::{FunctionId, TableId, UpvalueId, Value};
+use crate::value::{FunctionId, StackOwner, TableId, UpvalueId, Value};
 
 /// The active function, as the loop holds it.
 struct Active {
@@ -115,7 +115,7 @@ impl Vm {
         value == Value::Function(self.next_function)
     }
 
-    fn is_at(&self, floor: Floor) -> bool {
+    pub(super) fn is_at(&self, floor: Floor) -> bool {
         self.parents.len() == floor.parents && self.frames.len() <= floor.frames
     }
 
@@ -338,8 +338,15 @@ impl Vm {
     #[inline]
     pub(super) fn collect_if_due(&mut self) {
         if self.is_collection_due() {
-            self.collect();
+            self.collect_in_run();
         }
+    }
+
+    /// A collection looks at all that there is, so it counts as steps of the run.
+    #[cold]
+    fn collect_in_run(&mut self) {
+        self.heap.spend(self.heap.place_count() / VALUES_PER_STEP);
+        self.collect();
     }
 
     /// Instructions that are not worth a place in the loop.
@@ -471,7 +478,9 @@ impl Vm {
         if self.is_next(self.stack[a])
             && let Value::Table(table) = self.stack[a + 1]
         {
-            let entry = self.heap.next(table, self.stack[a + 2]).unwrap_or(None);
+            let Some(entry) = self.heap.next(table, self.stack[a + 2]) else {
+                return Err(self.plain_error(b"invalid key to 'next'"));
+            };
             let (key, value) = entry.unwrap_or((Value::Nil, Value::Nil));
             self.stack[a + 3] = key;
             self.stack[a + 4] = value;
@@ -620,13 +629,8 @@ impl Vm {
         let Some(id) = self.upvalue_id(function, index) else { return Value::Nil };
         match self.heap.upvalue(id) {
             Upvalue::Closed(value) => value,
-            Upvalue::Open { thread, at } if thread == self.current => self.stack[at],
-            Upvalue::Open { thread, at } => {
-                match self.parents.iter().find(|(parent, _)| *parent == thread) {
-                    Some((_, state)) => state.stack[at],
-                    None => thread.map_or(Value::Nil, |id| self.heap.thread(id).stack[at]),
-                }
-            }
+            Upvalue::Open { owner, at } if owner == self.current => self.stack[at],
+            Upvalue::Open { owner, at } => self.stack_of(owner)[at],
         }
     }
 
@@ -634,17 +638,44 @@ impl Vm {
         let Some(id) = self.upvalue_id(function, index) else { return };
         match self.heap.upvalue(id) {
             Upvalue::Closed(_) => self.heap.set_upvalue(id, Upvalue::Closed(value)),
-            Upvalue::Open { thread, at } if thread == self.current => self.stack[at] = value,
-            Upvalue::Open { thread, at } => {
-                match self.parents.iter_mut().find(|(parent, _)| *parent == thread) {
-                    Some((_, state)) => state.stack[at] = value,
-                    None => {
-                        if let Some(id) = thread {
-                            self.heap.thread_mut(id).stack[at] = value;
-                        }
-                    }
-                }
+            Upvalue::Open { owner, at } if owner == self.current => self.stack[at] = value,
+            Upvalue::Open { owner, at } => self.stack_of_mut(owner)[at] = value,
+        }
+    }
+
+    /// A stack that is not the one of the running function: below it in this run, in a suspended
+    /// run, or of a coroutine that waits.
+    #[cold]
+    fn stack_of(&self, owner: StackOwner) -> &[Value] {
+        let is_it = |stack: &&(StackOwner, ThreadState)| stack.0 == owner;
+        if let Some((_, state)) = self.parents.iter().find(is_it) {
+            return &state.stack;
+        }
+        for (_, parked) in &self.parked {
+            if parked.current == owner {
+                return &parked.state.stack;
+            }
+            if let Some((_, state)) = parked.parents.iter().find(is_it) {
+                return &state.stack;
             }
         }
+        owner.coroutine().map_or(&[], |thread| &self.heap.thread(thread).stack)
+    }
+
+    #[cold]
+    fn stack_of_mut(&mut self, owner: StackOwner) -> &mut [Value] {
+        let is_it = |stack: &&mut (StackOwner, ThreadState)| stack.0 == owner;
+        if let Some((_, state)) = self.parents.iter_mut().find(is_it) {
+            return &mut state.stack;
+        }
+        for (_, parked) in &mut self.parked {
+            if parked.current == owner {
+                return &mut parked.state.stack;
+            }
+            if let Some((_, state)) = parked.parents.iter_mut().find(is_it) {
+                return &mut state.stack;
+            }
+        }
+        owner.coroutine().map_or(&mut [], |thread| &mut self.heap.thread_mut(thread).stack)
     }
 }

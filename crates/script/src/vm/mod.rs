@@ -13,12 +13,12 @@ mod execute;
 
 use std::rc::Rc;
 
-use crate::heap::{Heap, OutOfMemory};
+use crate::heap::{Heap, OutOfMemory, Upvalue};
 use crate::host::Host;
 use crate::limits::{STACK_VALUES_KEPT, STEPS_PER_INTERRUPT};
 use crate::program::Proto;
 use crate::table::SetError;
-use crate::value::{FunctionId, Str, TableId, ThreadId, UpvalueId, Value};
+use crate::value::{FunctionId, StackOwner, Str, TableId, UpvalueId, Value};
 
 pub(crate) use coroutine::Status;
 pub(crate) use environment::Level;
@@ -69,8 +69,15 @@ const ALL: i32 = -1;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Lua,
-    /// A Lua function that a library function called: the machine's loop ends with it.
-    Boundary,
+    /// A Lua function that a library function called, or an instruction as a metamethod: the
+    /// machine's loop ends with it.
+    Boundary {
+        below_native: bool,
+    },
+    /// No function: another one than a Lua function was called so, and what it calls is above.
+    Native {
+        below_native: bool,
+    },
     /// `pcall`, or `xpcall` with its handler.
     Protected(Option<Value>),
     /// `coroutine.resume`, or a wrapped coroutine.
@@ -104,6 +111,18 @@ pub(crate) struct ThreadState {
 impl ThreadState {
     pub(crate) fn bytes(&self) -> usize {
         self.stack.capacity() * size_of::<Value>() + self.frames.capacity() * size_of::<Frame>()
+    }
+
+    /// Gives the variables on the stack, which ends, places of their own.
+    fn close(&self, heap: &mut Heap) {
+        for &(at, id) in &self.open {
+            heap.set_upvalue(id, Upvalue::Closed(self.stack[at]));
+        }
+    }
+
+    /// State of a coroutine whose stack is elsewhere, or has ended.
+    pub(crate) fn without_stack(status: Status) -> Self {
+        Self { status, ..Self::default() }
     }
 
     pub(crate) fn trace(&self, heap: &mut Heap) {
@@ -236,8 +255,10 @@ pub(crate) struct Vm {
     top: usize,
     frames: Vec<Frame>,
     open: Vec<(usize, UpvalueId)>,
-    current: Option<ThreadId>,
-    parents: Vec<(Option<ThreadId>, ThreadState)>,
+    current: StackOwner,
+    parents: Vec<(StackOwner, ThreadState)>,
+    /// Number of the next run as the owner of a stack.
+    run: u32,
     nested: usize,
     /// Steps within library functions since the last question to the host.
     native_steps: usize,
@@ -271,8 +292,8 @@ pub(crate) struct Vm {
 pub(crate) struct Parked {
     state: ThreadState,
     top: usize,
-    current: Option<ThreadId>,
-    parents: Vec<(Option<ThreadId>, ThreadState)>,
+    current: StackOwner,
+    parents: Vec<(StackOwner, ThreadState)>,
     run_environment: Option<TableId>,
     kept: Vec<Value>,
 }
@@ -306,8 +327,9 @@ impl Vm {
             top: 0,
             frames: Vec::new(),
             open: Vec::new(),
-            current: None,
+            current: StackOwner::Run(0),
             parents: Vec::new(),
+            run: 0,
             nested: 0,
             native_steps: 0,
             is_overdue: false,
@@ -325,8 +347,10 @@ impl Vm {
         })
     }
 
-    /// Takes the run out, so that another one can begin.
+    /// Takes the run out, so that another one can begin. That has another number: variables on the
+    /// stack of this one are not looked for on its stack.
     pub(crate) fn park(&mut self) -> Parked {
+        self.run = self.run.wrapping_add(1);
         Parked {
             state: ThreadState {
                 stack: std::mem::take(&mut self.stack),
@@ -335,7 +359,7 @@ impl Vm {
                 status: Status::Normal,
             },
             top: std::mem::take(&mut self.top),
-            current: self.current.take(),
+            current: std::mem::replace(&mut self.current, StackOwner::Run(self.run)),
             parents: std::mem::take(&mut self.parents),
             run_environment: self.run_environment.take(),
             kept: Vec::new(),
@@ -354,12 +378,10 @@ impl Vm {
 
     /// Ends whatever runs.
     pub(crate) fn reset(&mut self) {
+        self.close_run();
         self.frames.clear();
-        self.open.clear();
-        self.parents.clear();
         self.pinned.clear();
         self.results.clear();
-        self.current = None;
         self.run_environment = None;
         self.top = 0;
         self.nested = 0;
@@ -375,6 +397,28 @@ impl Vm {
         }
         self.heap.steps_left.set(STEPS_PER_INTERRUPT);
         self.is_overdue = false;
+    }
+
+    /// Closes the variables on the stacks of the run, which functions of a library may go on to
+    /// use, and ends its active coroutines.
+    fn close_run(&mut self) {
+        self.close_upvalues(0);
+        let owner = std::mem::replace(&mut self.current, StackOwner::Run(self.run));
+        self.heap.end_thread(owner);
+        while let Some((owner, state)) = self.parents.pop() {
+            state.close(&mut self.heap);
+            self.heap.end_thread(owner);
+        }
+    }
+
+    /// Ends a run that was taken out.
+    pub(crate) fn drop_parked(&mut self, parked: Parked) {
+        let mut stacks = parked.parents;
+        stacks.push((parked.current, parked.state));
+        for (owner, state) in stacks {
+            state.close(&mut self.heap);
+            self.heap.end_thread(owner);
+        }
     }
 
     /// Begins a run that leaves nothing behind, if it ends without having been suspended: nothing
@@ -399,6 +443,7 @@ impl Vm {
     /// Frees what the roots of the machine do not reach.
     pub(crate) fn collect(&mut self) {
         let end = self.live_end();
+        let stack_bytes = self.stack_bytes() + self.frames.capacity() * size_of::<Frame>();
         let heap = &mut self.heap;
         self.names.trace(heap);
         heap.mark(Value::Table(self.globals));
@@ -407,7 +452,9 @@ impl Vm {
         for value in &self.stack[..end.min(self.stack.len())] {
             heap.mark(*value);
         }
-        for value in self.pinned.iter().chain(&self.results) {
+        let callbacks = self.settings.server.registrations.iter();
+        let callbacks = callbacks.map(|registration| &registration.callback);
+        for value in self.pinned.iter().chain(&self.results).chain(callbacks) {
             heap.mark(*value);
         }
         let environments = self.parked.iter().map(|(_, parked)| parked.run_environment);
@@ -420,35 +467,33 @@ impl Vm {
         }
         let states = self.parents.iter().map(|parent| (&parent.0, &parent.1));
         let mut roots: Vec<&ThreadState> = Vec::new();
-        let mut threads: Vec<Option<ThreadId>> = vec![self.current];
-        for (thread, state) in states {
-            threads.push(*thread);
+        let mut owners: Vec<StackOwner> = vec![self.current];
+        for (owner, state) in states {
+            owners.push(*owner);
             roots.push(state);
         }
         for (_, parked) in &self.parked {
             roots.push(&parked.state);
-            threads.push(parked.current);
+            owners.push(parked.current);
             for value in &parked.kept {
                 heap.mark(*value);
             }
-            for (thread, state) in &parked.parents {
-                threads.push(*thread);
+            for (owner, state) in &parked.parents {
+                owners.push(*owner);
                 roots.push(state);
             }
         }
         for state in roots {
             state.trace(heap);
         }
-        for thread in threads.into_iter().flatten() {
+        for thread in owners.into_iter().filter_map(StackOwner::coroutine) {
             heap.mark(Value::Thread(thread));
         }
-        heap.collect();
+        heap.collect(stack_bytes);
         // Registers beyond the live ones may hold handles of what was freed.
         for value in &mut self.stack[end..] {
             *value = Value::Nil;
         }
-        let own = self.stack_bytes();
-        self.heap.budget.add(own + self.frames.capacity() * size_of::<Frame>());
     }
 
     fn live_end(&self) -> usize {

@@ -2,6 +2,8 @@
 
 mod beside_valkey;
 mod bounds;
+mod callbacks;
+mod constructors;
 mod fuzz;
 mod harness;
 mod language;
@@ -10,4 +12,5 @@ mod runs;
 mod safety;
 mod scripts;
 mod tokens;
+mod variables;
 mod withdrawn;

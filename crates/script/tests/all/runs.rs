@@ -238,21 +238,21 @@ fn suspended_runs_keep_their_values_through_collections() {
     let script = interpreter.compile(source).expect("it compiles");
     let mut host = Store { suspend_every: Some(1), ..Store::default() };
     let names: [&[u8]; 3] = [b"one", b"two", b"three"];
-    let mut waiting: Vec<_> = names
-        .iter()
-        .map(|name| interpreter.start(script, &[name], &[name], Protocol::Resp2, &mut host))
-        .collect();
-    let mut answers = Vec::new();
-    while !waiting.is_empty() {
-        match waiting.remove(0) {
-            Progress::Suspended(run) => waiting.push(interpreter.resume(run, &mut host)),
-            Progress::Done(reply) => answers.push(reply),
-            Progress::Failed(error) => panic!("{error:?}"),
-        }
+    let mut waiting = std::collections::VecDeque::new();
+    for name in names {
+        let progress = interpreter.start(script, &[name], &[name], Protocol::Resp2, &mut host);
+        waiting.push_back((name, progress));
     }
-    for (reply, name) in answers.iter().zip(names) {
-        let items = vec![Reply::Integer(5000), Reply::Bulk(name.to_vec())];
-        assert_eq!(*reply, Reply::Array(items));
+    while let Some((name, progress)) = waiting.pop_front() {
+        match progress {
+            Progress::Suspended(run) => {
+                waiting.push_back((name, interpreter.resume(run, &mut host)));
+            }
+            ended => {
+                let items = vec![Reply::Integer(5000), Reply::Bulk(name.to_vec())];
+                assert_eq!(ended, Progress::Done(Reply::Array(items)));
+            }
+        }
     }
 }
 

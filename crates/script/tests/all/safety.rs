@@ -36,7 +36,8 @@ fn cve_2018_11218_nesting_and_counts_of_cmsgpack() {
     ends_with_error("return {cmsgpack.unpack(string.rep('\\192',1000000))}", "-ERR");
     let source = "local t={} for i=1,100000 do t={t} end return #cmsgpack.pack(t)";
     assert_eq!(answer(source), ":17");
-    assert_eq!(answer("return #cmsgpack.pack(unpack({},1,7000))"), ":7000");
+    assert_eq!(answer("return #cmsgpack.pack(unpack({},1,4000))"), ":4000");
+    ends_with_error("return #cmsgpack.pack(unpack({},1,4001))", "Too many arguments");
 }
 
 #[test]
@@ -186,6 +187,27 @@ fn garbage_is_collected_within_a_run() {
     assert_eq!(answer(source), ":1688895");
     let source = "for i=1,200 do local s=string.rep('x',5*1024*1024) end return 1";
     assert_eq!(answer(source), ":1");
+}
+
+#[test]
+fn deep_stack_causes_no_collection_at_each_allocation() {
+    // Bytes in use do not grow by an object that a collection frees at once.
+    let source = "local function f(n) \
+            local a,b,c,d,e,g,h,i,j,k,l,m,o,p,q,r \
+            if n>0 then return f(n-1)+0 end \
+            local grown,last=0,collectgarbage('count') \
+            for i=1,1000 do \
+                local t={} \
+                local now=collectgarbage('count') \
+                if now>last then grown=grown+1 end \
+                last=now \
+            end \
+            return grown \
+        end \
+        return f(DEPTH)>950";
+    for depth in ["10", "5000", "15000"] {
+        assert_eq!(answer(&source.replace("DEPTH", depth)), ":1", "{depth}");
+    }
 }
 
 #[test]

@@ -808,3 +808,75 @@ return {pcall(function() return 'x'<coroutine.create(function() end) end),pcall(
 return {loadstring("x 'a\\n\\065b'"),loadstring("x [==[\na]]\r\nb]==]"),loadstring('x "\\0z"')}
 ----
 return {struct.pack('>I2i4',1e300,1e15),struct.pack('>I8',0/0),struct.pack('>I8',-1),struct.pack('>i8',2^63),struct.pack('>I8',2^64)}
+----
+local t=setmetatable({},{__index=function(t,k) 
+error('two',2) end})
+local function g() 
+return t.x end
+local r={}
+r[1]=tostring(select(2,pcall(g)))
+local t=setmetatable({},{__index=function(t,k) 
+error('three',3) end})
+local function g() 
+local x = t.x return x end
+local function h() 
+local x = g() return x end
+r[2]=tostring(select(2,pcall(h)))
+r[3]=tostring(select(2,pcall(string.gsub,'x','x',function() error('a',2) end)))
+r[4]=tostring(select(2,pcall(function() 
+return (string.gsub('x','x',function() error('a',3) end)) end)))
+r[5]=tostring(select(2,pcall(function() 
+return (string.gsub('x','x',error)) end)))
+r[6]=tostring(select(2,pcall(function() local x = 
+string.gsub('x','x',setmetatable({},{__index=function() error('q',2) end})) end)))
+r[7]=tostring(select(2,pcall(function() local x=setmetatable({},{__index=function() error('p',2) end}) local y =
+x.x end)))
+r[8]=tostring(select(2,pcall(function() local x=setmetatable({},{__index=error}) local y =
+x.x end)))
+return r
+----
+local t={a=1,b=2,c=3} local c=0 for k,v in pairs(t) do t[k]=nil c=c+1 t['x'..c]=1 t['x'..c]=nil t['y'..c]=1 if c>50 then break end end return c
+----
+local t={a=1,b=2,c=3} local c=0 return {pcall(table.foreach,t,function(k) t[k]=nil c=c+1 t['x'..c]=1 t['x'..c]=nil t['y'..c]=1 if c>50 then return c end end)}
+----
+return {pcall(function() for k,v in next,{},5 do end end)}
+----
+for k,v in next,{},5 do end
+----
+local t=setmetatable({},{__newindex=function() end}) t[nil]=1 return 'ok'
+----
+local t=setmetatable({},{__newindex=function() end}) t[0/0]=1 return 'ok'
+----
+local t=setmetatable({},{__newindex={}}) return {pcall(function() t[nil]=1 end)}
+----
+return {string.match('axx','a\0b'),string.gsub('abc','b\0','X')}
+----
+return {pcall(string.match,'b','[b\0]')}
+----
+return {pcall(string.match,'b','%b\0a')}
+----
+return {pcall(string.match,'b','%\0')}
+----
+return {pcall(string.match,'b','(b\0)')}
+----
+return {string.find('a\0b','a\0b'),string.find('a\0b.','\0b.'),string.find('xa\0b','a\0b',1,true),string.find('ab','^\0')}
+----
+local o={} for a in string.gmatch('abab','a\0b') do o[#o+1]=a end return o
+----
+return {pcall(cmsgpack.unpack,'\196\1a')}
+----
+return {pcall(cmsgpack.unpack,'\197\0\1a')}
+----
+return {tostring(cmsgpack.unpack('\207'..('\255'):rep(8))),tostring(cmsgpack.unpack('\207\128'..('\0'):rep(7))),tostring(cmsgpack.unpack('\206\255\255\255\255'))}
+----
+return {pcall(cmsgpack.pack,unpack({},1,4500))}
+----
+return {#cmsgpack.pack(unpack({},1,4000)),pcall(cmsgpack.pack,unpack({},1,4001))}
+----
+return {cjson.encode({[2^40]=1}),cjson.encode({[2^31]=1}),cjson.encode({[2^31+5]='x'})}
+----
+return {pcall(cjson.encode,{[math.huge]=1})}
+----
+return {pcall(cjson.encode,{[2^31-1]=1})}
+----
+return {pcall(cjson.encode,{1,2,[2^40]=3})}

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::MAGICS_OF_RDB;
-use super::group::torn_tail;
+use super::group::{DurableBytes, torn_tail};
 use super::scan::{Piece, Scan};
 use crate::disk::DiskFile;
 
@@ -87,7 +87,7 @@ pub fn check_file(file: &dyn DiskFile, start: u64, until: Option<i64>) -> io::Re
             check.whole_lines = lines;
         }
     };
-    let torn = if start == 0 { torn_tail(file)? } else { None };
+    let torn = if start == 0 { torn_tail(file, &DurableBytes::of(file)?)? } else { None };
     if let Some(offset) = torn.filter(|&offset| offset < check.whole_bytes) {
         check.whole_bytes = offset;
         check.fault = Some(FileFault::Torn);

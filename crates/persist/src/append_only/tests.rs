@@ -10,7 +10,7 @@ use tidemill_journal::{Journal, Record};
 use tidemill_resp::request::{ArgumentView, Arguments, Limits, Progress, RequestParser};
 
 use super::*;
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 
 mod hostile_values;
 mod power;
@@ -419,6 +419,26 @@ fn a_group_without_its_end_is_no_part_of_the_log() {
         let log = open(&disk, FsyncPolicy::EverySecond).expect("a log");
         assert_eq!(log.loaded, [kept.as_str()]);
     }
+}
+
+#[test]
+fn a_log_is_cut_at_a_time_between_two_groups() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+    let kept = log.push(&["SET a 1".into()]);
+    log.file.write_and_sync();
+    let end = disk.bytes(Path::new(INCREMENT)).len() as u64;
+    log.file.configure(FsyncPolicy::EverySecond, true);
+    log.push(&["SET b 1".into()]);
+    log.file.write_and_sync();
+    let file = disk.open(Path::new(INCREMENT)).expect("it is there");
+    let found = check_file(&*file, 0, Some(1)).expect("it is read");
+    assert_eq!(found.later_than_asked, Some(end));
+    file.set_length(end).expect("it is shrunk");
+    assert_eq!(check_file(&*file, 0, None).expect("it is read").fault, None);
+    let mut found = Collected::default();
+    load(&disk, &names(), false, &mut found).expect("whole groups");
+    assert_eq!(found.commands, [kept]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::MAGICS_OF_RDB;
-use super::group::torn_tail;
+use super::group::{DurableBytes, GroupMark, torn_tail};
 use super::scan::{Piece, Scan};
 use crate::disk::DiskFile;
 
@@ -20,7 +20,8 @@ pub struct FileCheck {
     pub whole_lines: u64,
     /// Reason why it is not whole.
     pub fault: Option<FileFault>,
-    /// Offset of the first annotation with a time after the one that was asked for.
+    /// Offset of the first annotation with a time after the one that was asked for, or of the group
+    /// that has it: a part of a group is taken for a torn one.
     pub later_than_asked: Option<u64>,
 }
 
@@ -59,7 +60,7 @@ pub fn check_file(file: &dyn DiskFile, start: u64, until: Option<i64>) -> io::Re
     let (whole_bytes, whole_lines) = (start, 1);
     let mut check =
         FileCheck { bytes, whole_bytes, whole_lines, fault: None, later_than_asked: None };
-    let mut transaction = None;
+    let (mut transaction, mut group) = (None, None);
     let mut lines = 1;
     let mut scan = Scan::new(file, start);
     check.fault = loop {
@@ -74,9 +75,11 @@ pub fn check_file(file: &dyn DiskFile, start: u64, until: Option<i64>) -> io::Re
             }
             Piece::Timestamp { offset, unix_seconds } => {
                 if until.is_some_and(|until| unix_seconds > until) {
-                    check.later_than_asked.get_or_insert(offset);
+                    check.later_than_asked.get_or_insert(group.unwrap_or(offset));
                 }
             }
+            Piece::Group { offset, mark: GroupMark::Begin } => group = Some(offset),
+            Piece::Group { mark: GroupMark::End { .. }, .. } => group = None,
             Piece::Group { .. } => {}
             Piece::End => break transaction.map(|_| FileFault::InTransaction),
             Piece::Truncated { .. } => break Some(FileFault::Truncated),
@@ -87,7 +90,7 @@ pub fn check_file(file: &dyn DiskFile, start: u64, until: Option<i64>) -> io::Re
             check.whole_lines = lines;
         }
     };
-    let torn = if start == 0 { torn_tail(file)? } else { None };
+    let torn = if start == 0 { torn_tail(file, &DurableBytes::of(file)?)? } else { None };
     if let Some(offset) = torn.filter(|&offset| offset < check.whole_bytes) {
         check.whole_bytes = offset;
         check.fault = Some(FileFault::Torn);

@@ -25,7 +25,7 @@ use tidemill_journal::{Journal, Merged, RecordNumber};
 use super::load::Loaded;
 use super::manifest::Manifest;
 use super::names::LogNames;
-use super::writer::{Writer, create_increment};
+use super::writer::{Increment, Writer};
 use crate::disk::Disk;
 use crate::limits::{GATHERING_MAX, LATE_SYNC, RETRY_MS, SYNC_MS};
 
@@ -224,10 +224,15 @@ impl AppendOnlyFile {
         let (disk, names, directory) = (&*self.disk, &self.names, self.names.directory());
         disk.create_directory(&directory)?;
         let cursor = self.journal.merge().attach();
-        let writer = if manifest.increments.is_empty() {
+        let last = manifest.increments.last().map(|last| directory.join(&last.name));
+        let last =
+            last.map(|path| Increment::go_on(disk, &path, tail_bytes)).transpose()?.flatten();
+        let writer = if let Some(last) = last {
+            Writer::new(last, other_bytes, cursor)
+        } else {
             // The name of the log's directory.
             disk.sync_directory(&names.root)?;
-            if manifest.base.is_none() {
+            if manifest.files().next().is_none() {
                 let name = manifest.replace_base(&names.file_name, first_base.is_snapshot, 0);
                 let base = disk.create(&directory.join(&name))?;
                 base.write_all_at(&first_base.bytes, 0)?;
@@ -238,14 +243,10 @@ impl AppendOnlyFile {
             }
             let name = manifest.push_increment(&names.file_name);
             // One of this name is in no manifest: it is left from a start that did not get here.
-            let (file, length) = create_increment(disk, &directory.join(&name))?;
+            let next = Increment::create(disk, &directory.join(&name))?;
             names.write_manifest(disk, &manifest)?;
             log::info!("Creating AOF incr file {name} on server start");
-            Writer::new(file, length, other_bytes, cursor)
-        } else {
-            let last = manifest.increments.last().expect("it is not empty");
-            let path = directory.join(&last.name);
-            Writer::go_on(disk, &path, (tail_bytes, other_bytes), cursor)?
+            Writer::new(next, tail_bytes + other_bytes, cursor)
         };
         self.remove_history(&mut manifest);
         self.give_up();

@@ -9,7 +9,7 @@ use tidemill_resp::request::ArgumentView;
 
 use super::LogNames;
 use super::check::is_snapshot;
-use super::group::{GroupMark, last_synced, torn_tail};
+use super::group::{DurableBytes, GroupMark, torn_tail};
 use super::manifest::{FileRole, Manifest, ManifestEntry, ManifestError};
 use super::scan::{Piece, Scan};
 use crate::disk::{Disk, DiskFile};
@@ -280,7 +280,7 @@ fn last_written(
         let mut scan = Scan::new(&*file, 0);
         loop {
             match scan.next_piece().map_err(failed(&path))? {
-                Piece::Group { mark: GroupMark::Synced(_), .. } => {}
+                Piece::Group { mark: GroupMark::Synced { .. }, .. } => {}
                 Piece::End => break,
                 _ => return Ok(index),
             }
@@ -391,23 +391,20 @@ impl FileLoad<'_> {
             })?;
         }
         let may_cut = self.is_last && may_cut_tail;
-        if self.is_last
-            && offset == 0
-            && let Some(offset) = torn_tail(&*file).map_err(failed(&self.path))?
-        {
+        let mut durable = DurableBytes::UNKNOWN;
+        if self.is_last && offset == 0 {
+            durable = DurableBytes::of(&*file).map_err(failed(&self.path))?;
+        }
+        if let Some(offset) = torn_tail(&*file, &durable).map_err(failed(&self.path))? {
             if !may_cut {
                 return Err(self.truncated(offset));
             }
             self.cut(Cut { offset, in_transaction: false })?;
         }
-        let marks =
-            if self.is_last { last_synced(&*file).map_err(failed(&self.path))? } else { None };
         match self.replay_commands(&*file, offset, replay)? {
             Ok(length) => Ok(length),
             // Durable bytes ended with a whole command when they were written.
-            Err(Cut { offset, .. }) if marks.is_some_and(|durable| offset < durable) => {
-                Err(self.broken(offset))
-            }
+            Err(Cut { offset, .. }) if !durable.allows_cut(offset) => Err(self.broken(offset)),
             Err(cut) if may_cut => self.cut(cut),
             Err(Cut { offset, .. }) => Err(self.truncated(offset)),
         }

@@ -20,7 +20,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidemill_journal::Merged;
@@ -28,8 +27,7 @@ use tidemill_journal::Merged;
 use super::file::{AppendOnlyFile, LogState, lock};
 use super::load::{LoadError, read_manifest};
 use super::manifest::Manifest;
-use super::writer::{Writer, create_increment};
-use crate::disk::DiskFile;
+use super::writer::{Increment, Writer};
 
 /// Form of a base, as the configuration has it when its rewrite begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +44,8 @@ pub struct BaseForm {
 /// [`AppendOnlyFile::give_up`] leaves files that the next one replaces.
 #[derive(Debug)]
 pub struct Rewrite {
-    /// The next increment and its length; none for a log that is off, or once it is written.
-    next: Option<(Arc<dyn DiskFile>, u64)>,
+    /// The next increment; none for a log that is off, or once it is written.
+    next: Option<Increment>,
     /// State of the log when it began.
     before: LogState,
     /// Number of times that the log had been switched off.
@@ -102,7 +100,7 @@ impl AppendOnlyFile {
                 // One that no manifest names is written already, if this is another attempt.
                 present.increment_sequence = manifest.increment_sequence;
             }
-            next = Some(create_increment(&*self.disk, &directory.join(&name))?);
+            next = Some(Increment::create(&*self.disk, &directory.join(&name))?);
             self.disk.sync_directory(&directory)?;
         }
         drop(present);
@@ -129,8 +127,8 @@ impl AppendOnlyFile {
             *lock(&self.cut) = Some(rewrite.cut);
             return;
         };
-        if let Some((file, length)) = rewrite.next.take() {
-            let first = Writer::new(file, length, 0, merge.attach());
+        if let Some(next) = rewrite.next.take() {
+            let first = Writer::new(next, 0, merge.attach());
             self.begin_sizes(&first);
             **writer = Some(first);
             self.raise_written(rewrite.cut.number);
@@ -146,10 +144,10 @@ impl AppendOnlyFile {
     /// The disk failed, or the log was switched off: the log goes on as it was, and the rewrite is
     /// to be given up.
     pub fn switch(&self, rewrite: &mut Rewrite) -> io::Result<()> {
-        let Some((file, length)) = rewrite.next.take() else { return Ok(()) };
+        let Some(next) = rewrite.next.take() else { return Ok(()) };
         let mut guard = lock(&self.writer);
         self.expect_generation(rewrite)?;
-        let switched = self.switch_to(rewrite, &mut guard, file, length);
+        let switched = self.switch_to(rewrite, &mut guard, next);
         {
             let _merge = self.journal.merge();
             *lock(&self.cut) = None;
@@ -166,8 +164,7 @@ impl AppendOnlyFile {
         &self,
         rewrite: &Rewrite,
         writer: &mut Option<Writer>,
-        file: Arc<dyn DiskFile>,
-        length: u64,
+        next: Increment,
     ) -> io::Result<bool> {
         let number = self.append(writer).ok_or_else(|| other("the log is not written"))?;
         self.raise_written(number);
@@ -179,7 +176,7 @@ impl AppendOnlyFile {
         }
         self.names.write_manifest(&*self.disk, &rewrite.manifest)?;
         lock(&self.manifest).clone_from(&rewrite.manifest);
-        writer.switch(file, length);
+        writer.switch(next);
         self.note_size(writer);
         Ok(synced.is_ok())
     }

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use tidemill_journal::limits::LANE_BYTES_MAX;
 use tidemill_journal::{Journal, Record};
-use tidemill_resp::request::ArgumentView;
+use tidemill_resp::request::{ArgumentView, Arguments, Limits, Progress, RequestParser};
 
 use super::*;
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 
+mod hostile_values;
 mod power;
 mod rewrites;
 
@@ -44,9 +45,13 @@ impl Replay for Collected {
     }
 
     fn execute(&mut self, commands: &[u8]) -> Result<(), Stopped> {
-        let words = String::from_utf8_lossy(commands);
-        let words: Vec<_> = words.split("\r\n").skip(2).step_by(2).collect();
-        let text = words.join(" ").trim_end().to_owned();
+        let (mut parser, mut found) = (RequestParser::new(), Arguments::new());
+        let limits = Limits { bulk_bytes_max: usize::MAX, authenticated: true };
+        let parsed = parser.parse(commands, &limits, &mut found).expect("a command");
+        assert_eq!(parsed, Progress::Complete { consumed: commands.len() });
+        let words = found.view(commands);
+        let words = (0..words.len()).map(|index| String::from_utf8_lossy(words.get(index)));
+        let text = words.collect::<Vec<_>>().join(" ");
         match (text.as_str(), &mut self.transaction) {
             (text, _) if text.starts_with("SELECT") => {}
             ("MULTI", transaction) => *transaction = Some(Vec::new()),
@@ -122,7 +127,11 @@ fn lose_power_again_and_again(seed: u64, policy: FsyncPolicy) {
         assert_eq!(log.loaded, history, "seed {seed}, life {life}");
         let before = history.len();
         for index in 0..random.usize(0..40) {
-            let value = |random: &mut Rng| "v".repeat(random.usize(1..900));
+            let present = disk.bytes_of_last_increment();
+            let value = |random: &mut Rng| match random.bool() {
+                true => "v".repeat(random.usize(1..900)),
+                false => hostile_values::value(random, &present),
+            };
             let command = |random: &mut Rng| format!("SET {seed}:{life}:{index} {}", value(random));
             let commands: Vec<_> = (0..random.usize(1..3)).map(|_| command(&mut random)).collect();
             history.push(log.push(&commands));
@@ -168,6 +177,11 @@ fn a_loss_of_power_takes_nothing_that_was_released() {
 #[test]
 fn a_loss_of_power_leaves_a_prefix() {
     lose_power_with_seeds(FsyncPolicy::EverySecond);
+}
+
+#[test]
+fn a_loss_of_power_leaves_a_prefix_of_what_nobody_synced() {
+    lose_power_with_seeds(FsyncPolicy::No);
 }
 
 #[test]
@@ -405,6 +419,26 @@ fn a_group_without_its_end_is_no_part_of_the_log() {
         let log = open(&disk, FsyncPolicy::EverySecond).expect("a log");
         assert_eq!(log.loaded, [kept.as_str()]);
     }
+}
+
+#[test]
+fn a_log_is_cut_at_a_time_between_two_groups() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+    let kept = log.push(&["SET a 1".into()]);
+    log.file.write_and_sync();
+    let end = disk.bytes(Path::new(INCREMENT)).len() as u64;
+    log.file.configure(FsyncPolicy::EverySecond, true);
+    log.push(&["SET b 1".into()]);
+    log.file.write_and_sync();
+    let file = disk.open(Path::new(INCREMENT)).expect("it is there");
+    let found = check_file(&*file, 0, Some(1)).expect("it is read");
+    assert_eq!(found.later_than_asked, Some(end));
+    file.set_length(end).expect("it is shrunk");
+    assert_eq!(check_file(&*file, 0, None).expect("it is read").fault, None);
+    let mut found = Collected::default();
+    load(&disk, &names(), false, &mut found).expect("whole groups");
+    assert_eq!(found.commands, [kept]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tidemill_journal::{Cursor, Journal, Merged, RecordNumber};
 
 use super::file::lock;
-use super::group::{GROUP_BEGIN, GroupSum, synced_line};
+use super::group::{FileWord, GROUP_BEGIN, GroupSum};
 use crate::disk::{Disk, DiskFile};
 use crate::limits::GATHERED_BYTES_MAX;
 
@@ -16,6 +16,7 @@ use crate::limits::GATHERED_BYTES_MAX;
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) file: Arc<dyn DiskFile>,
+    word: FileWord,
     /// Length of the file, which is always that of whole records: what is behind it comes from a
     /// write that failed, and is overwritten.
     pub(super) length: u64,
@@ -36,29 +37,48 @@ pub(super) struct Writer {
     timestamp: i64,
 }
 
-/// Makes a file for a writer: it says that it holds nothing yet, durably, before there is anything
-/// that could be torn. Returns it with its length. Its name is not durable yet.
-pub(super) fn create_increment(
-    disk: &dyn Disk,
-    path: &Path,
-) -> io::Result<(Arc<dyn DiskFile>, u64)> {
-    let file = disk.create(path)?;
-    let mark = synced_line(0);
-    file.write_all_at(mark.as_bytes(), 0)?;
-    file.sync()?;
-    Ok((Arc::from(file), mark.len() as u64))
+/// Increment to append to.
+#[derive(Debug)]
+pub(super) struct Increment {
+    file: Arc<dyn DiskFile>,
+    word: FileWord,
+    /// Its length, all of which is durable.
+    length: u64,
+}
+
+impl Increment {
+    /// Makes a file for a writer: it says that it holds nothing yet, durably, before there is
+    /// anything that could be torn. Its name is not durable yet.
+    pub(super) fn create(disk: &dyn Disk, path: &Path) -> io::Result<Increment> {
+        Increment::marked(disk.create(path)?, FileWord::random()?, 0)
+    }
+
+    /// Goes on with the last increment of a log that was loaded, up to the end of its last whole
+    /// command, and makes it durable. None if it has no word: nothing is to be appended then.
+    pub(super) fn go_on(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<Option<Increment>> {
+        let file = disk.open_or_create(path)?;
+        match FileWord::of(&*file)? {
+            Some(word) => Increment::marked(file, word, bytes).map(Some),
+            None => file.sync().map(|()| None),
+        }
+    }
+
+    /// Appends a mark, durable before there is anything that could be torn.
+    fn marked(file: Box<dyn DiskFile>, word: FileWord, bytes: u64) -> io::Result<Increment> {
+        let mark = word.synced_line(bytes, bytes);
+        file.write_all_at(mark.as_bytes(), bytes)?;
+        file.sync()?;
+        Ok(Increment { file: Arc::from(file), word, length: bytes + mark.len() as u64 })
+    }
 }
 
 impl Writer {
-    /// A writer of a file that has this length, all of it durable, which reads at a cursor.
-    pub(super) fn new(
-        file: Arc<dyn DiskFile>,
-        length: u64,
-        other_bytes: u64,
-        cursor: Cursor,
-    ) -> Writer {
+    /// A writer of an increment, beside other files of so many bytes, which reads at a cursor.
+    pub(super) fn new(increment: Increment, other_bytes: u64, cursor: Cursor) -> Writer {
+        let Increment { file, word, length } = increment;
         Writer {
             file,
+            word,
             length,
             other_bytes,
             is_torn: false,
@@ -71,27 +91,13 @@ impl Writer {
         }
     }
 
-    /// Goes on with the last increment of a log that was loaded, which ends at `tail_bytes`.
-    pub(super) fn go_on(
-        disk: &dyn Disk,
-        path: &Path,
-        (tail_bytes, other_bytes): (u64, u64),
-        cursor: Cursor,
-    ) -> io::Result<Writer> {
-        let file = disk.open_or_create(path)?;
-        // A mark of its own, durable before there is anything that could be torn.
-        let mark = synced_line(tail_bytes);
-        file.write_all_at(mark.as_bytes(), tail_bytes)?;
-        file.sync()?;
-        let length = tail_bytes + mark.len() as u64;
-        Ok(Writer::new(Arc::from(file), length, other_bytes, cursor))
-    }
-
-    /// Goes on in another file, which is empty but for a mark of this length. Records that were not
-    /// written yet go there.
-    pub(super) fn switch(&mut self, file: Arc<dyn DiskFile>, length: u64) {
+    /// Goes on in another increment, which is empty but for its mark. Records that were not written
+    /// yet go there.
+    pub(super) fn switch(&mut self, increment: Increment) {
+        let Increment { file, word, length } = increment;
         self.other_bytes += self.length;
         self.file = file;
+        self.word = word;
         self.length = length;
         (self.synced, self.synced_in_file) = (length, length);
         self.is_torn = false;
@@ -142,7 +148,8 @@ impl Writer {
     fn write(&mut self, end: u64, unix_seconds: Option<i64>) -> io::Result<(Cursor, u64)> {
         let mut head = String::from(GROUP_BEGIN);
         if self.synced_in_file != self.synced {
-            head.push_str(&synced_line(self.synced));
+            let offset = self.length + head.len() as u64;
+            head.push_str(&self.word.synced_line(self.synced, offset));
         }
         if let Some(now) = unix_seconds.filter(|&now| now > self.timestamp) {
             // Writing into a string does not fail.
@@ -187,7 +194,7 @@ impl Writer {
         if self.synced != self.length || self.synced_in_file == self.synced {
             return Ok(());
         }
-        let mark = synced_line(self.length);
+        let mark = self.word.synced_line(self.length, self.length);
         self.file.write_all_at(mark.as_bytes(), self.length)?;
         self.file.sync()?;
         self.synced_in_file = self.length;

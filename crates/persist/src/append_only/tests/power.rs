@@ -135,6 +135,14 @@ impl PowerDisk {
         state.files[state.names[path]].current.clone()
     }
 
+    /// Bytes of the increment that was made last.
+    pub(super) fn bytes_of_last_increment(&self) -> Vec<u8> {
+        let state = self.state();
+        let is_increment = |path: &&PathBuf| path.to_string_lossy().contains(".incr.");
+        let last = state.names.keys().filter(is_increment).map(|path| state.names[path]).max();
+        last.map_or(Vec::new(), |index| state.files[index].current.clone())
+    }
+
     /// Puts a file there, durably.
     pub(super) fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();

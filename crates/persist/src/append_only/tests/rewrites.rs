@@ -1,7 +1,6 @@
 //! Rewrites that end at any step: by the end of the process, by a loss of power, by a full disk.
 
 use super::*;
-use crate::disk::Disk;
 
 const TRIES: usize = 40;
 

@@ -61,6 +61,11 @@ impl ExpiryClock {
         self.now_ms >= at_ms && !self.keeps_expired
     }
 
+    /// True if what has expired stays until the source of an import deletes it.
+    pub(crate) fn keeps_expired(self) -> bool {
+        self.keeps_expired
+    }
+
     /// The latest expiry that has passed.
     #[must_use]
     pub fn last_passed_ms(self) -> u64 {

@@ -77,7 +77,12 @@ pub(crate) fn note_expired(cx: &mut Cx<'_, '_>, key: &[u8], fields: &[Vec<u8>]) 
         return;
     }
     cx.count_expired_fields(fields.len());
-    if cx.is_journaled() {
+    journal_deleted(cx, key, fields);
+}
+
+/// Journals that fields were deleted before the command's own effect.
+pub(crate) fn journal_deleted(cx: &mut Cx<'_, '_>, key: &[u8], fields: &[Vec<u8>]) {
+    if !fields.is_empty() && cx.is_journaled() {
         let arguments = [&b"HDEL"[..], key].into_iter().chain(fields.iter().map(Vec::as_slice));
         cx.propagate_beside(cx.database, arguments);
     }

@@ -74,6 +74,73 @@ fn a_write_of_another_client_deletes_the_expired_key_first() {
     assert_eq!(call(&mut server, source, "PTTL k"), ":-1\r\n");
 }
 
+/// A server in import mode whose hash `h` has the fields `a`, `b` and `c`, and two clients, the
+/// first of which is the source. The time of some fields is over.
+fn importing_fields(over: &str) -> (Server, u64, u64) {
+    let (mut server, source, other) = importing();
+    call(&mut server, other, "DEL h");
+    call(&mut server, other, "HSET h a 1 b 2 c 3");
+    call(&mut server, other, &format!("HPEXPIRE h 5 FIELDS {over}"));
+    server.clock.advance_ms(10);
+    let _ = server.journal.take();
+    (server, source, other)
+}
+
+/// Records of the journal since the last call.
+fn journaled(server: &Server) -> Vec<String> {
+    let effects = server.journal.take().into_iter().flatten();
+    let text = |effect: tidemill_engine::commit::Effect| {
+        let words = effect.arguments.view().iter().map(String::from_utf8_lossy);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    effects.map(text).collect()
+}
+
+#[test]
+fn a_write_of_another_client_leaves_expired_fields() {
+    let writes = [
+        ("HSET h b 9", ":0\r\n", ":3\r\n"),
+        ("HSET h z 9", ":1\r\n", ":4\r\n"),
+        ("HDEL h b", ":1\r\n", ":2\r\n"),
+        ("HDEL h a", ":0\r\n", ":3\r\n"),
+        ("HDEL h a b c", ":2\r\n", ":1\r\n"),
+        ("HGETDEL h FIELDS 1 a", "*1\r\n$-1\r\n", ":3\r\n"),
+        ("HPERSIST h FIELDS 1 a", "*1\r\n:-2\r\n", ":3\r\n"),
+        ("HEXPIRE h 100 FIELDS 1 a", "*1\r\n:-2\r\n", ":3\r\n"),
+        ("HSETEX h FXX FIELDS 1 a 9", ":0\r\n", ":3\r\n"),
+    ];
+    for (line, reply, length) in writes {
+        let (mut server, source, other) = importing_fields("1 a");
+        assert_eq!(call(&mut server, other, line), reply, "{line}");
+        assert_eq!(call(&mut server, source, "HGET h a"), "$1\r\n1\r\n", "{line}");
+        assert_eq!(call(&mut server, other, "HLEN h"), length, "{line}");
+    }
+    let (mut server, source, other) = importing_fields("3 a b c");
+    assert_eq!(call(&mut server, other, "HSET h z 1"), ":1\r\n");
+    assert_eq!(call(&mut server, source, "HMGET h a z"), "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn an_expired_field_that_another_client_sets_takes_nothing_from_the_old_one() {
+    let writes = [
+        ("HSET h a 5", ":0\r\n"),
+        ("HSETNX h a 5", ":1\r\n"),
+        ("HINCRBY h a 5", ":5\r\n"),
+        ("HINCRBYFLOAT h a 5", "$1\r\n5\r\n"),
+        ("HSETEX h FNX FIELDS 1 a 5", ":1\r\n"),
+    ];
+    for (line, reply) in writes {
+        let (mut server, source, other) = importing_fields("1 a");
+        assert_eq!(call(&mut server, other, line), reply, "{line}");
+        for client in [source, other] {
+            assert_eq!(call(&mut server, client, "HGET h a"), "$1\r\n5\r\n", "{line}");
+            assert_eq!(call(&mut server, client, "HTTL h FIELDS 1 a"), "*1\r\n:-1\r\n", "{line}");
+        }
+        // Replayed, the command finds no old field.
+        assert_eq!(journaled(&server)[0], "HDEL h a", "{line}");
+    }
+}
+
 /// True if a client is shown as a source of an import.
 fn is_source(server: &mut Server, connection: u64) -> bool {
     let info = call(server, connection, "CLIENT INFO");

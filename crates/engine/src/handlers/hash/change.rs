@@ -2,14 +2,15 @@
 //! take time for. Those beyond are left to later commands and to the sweep; a command that names
 //! one of them finds it gone nevertheless. When the time of all is over, the hash goes as a whole,
 //! in constant time. While active expiry is off (`DEBUG SET-ACTIVE-EXPIRE 0`), only fields that a
-//! command names go.
+//! command names go. In import mode all stay for the source of the import: to other clients they
+//! are not there, until one sets them.
 
 use tidemill_store::value::hash::{Field, FieldPlace, Hash, HashEdit};
 use tidemill_store::{Encoding, Kind};
 
 use crate::access::context::Cx;
 use crate::access::expired_fields::{
-    delete_due_fields, delete_expired_fields, due_clock, is_over, note_expired,
+    delete_due_fields, delete_expired_fields, due_clock, is_over, journal_deleted, note_expired,
 };
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
@@ -25,7 +26,6 @@ pub(super) struct Change<'e, 'h> {
     edit: &'e mut HashEdit<'h>,
     /// The clock, if fields may be left whose time is over by it.
     due_clock: Option<ExpiryClock>,
-    expired: &'e mut Vec<Vec<u8>>,
     entries_max: u64,
     tally: Tally<'e>,
 }
@@ -33,6 +33,8 @@ pub(super) struct Change<'e, 'h> {
 /// Consequences of the changes of fields.
 struct Tally<'e> {
     room: Room<'e>,
+    /// Fields that went because their time is over.
+    expired: &'e mut Vec<Vec<u8>>,
     value_bytes_max: usize,
     is_table: bool,
     change_count: u64,
@@ -42,20 +44,22 @@ struct Tally<'e> {
 impl<'e, 'h> Change<'e, 'h> {
     /// Looks a field up, to be changed by what is there.
     pub(super) fn place<'c>(&'c mut self, field: &'c [u8]) -> FieldChange<'c, 'h, 'e> {
-        self.expire(field);
-        FieldChange { place: self.edit.place(field), field, tally: &mut self.tally }
+        let is_kept = self.expire(field);
+        FieldChange { place: self.edit.place(field), field, is_kept, tally: &mut self.tally }
     }
 
     /// Deletes a field whose time is over, so that the journal tells of it before the command does
-    /// something to it.
-    fn expire(&mut self, field: &[u8]) {
-        let Some(clock) = self.due_clock else { return };
+    /// something to it. Tells whether it has to stay instead.
+    fn expire(&mut self, field: &[u8]) -> bool {
+        let Some(clock) = self.due_clock else { return false };
         let place = self.edit.place(field);
         let expires_at_ms = place.get().and_then(|found| found.expires_at_ms);
-        if expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms)) {
+        let is_over = expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms));
+        if is_over && !clock.keeps_expired() {
             place.remove();
-            self.expired.push(field.to_vec());
+            self.tally.expired.push(field.to_vec());
         }
+        is_over && clock.keeps_expired()
     }
 
     /// Sets a field; tells whether it is new.
@@ -88,21 +92,27 @@ impl<'e, 'h> Change<'e, 'h> {
     }
 }
 
-/// A field that is being changed, looked up once. Its time is not over.
+/// A field that is being changed, looked up once. Its time is not over, or it is hidden.
 pub(super) struct FieldChange<'c, 'h, 't> {
     place: FieldPlace<'c, 'h>,
     field: &'c [u8],
+    /// Its time is over and it stays, seen by the source of an import alone.
+    is_kept: bool,
     tally: &'c mut Tally<'t>,
 }
 
 impl FieldChange<'_, '_, '_> {
     /// The field, if it is there.
     pub(super) fn get(&self) -> Option<Field<'_>> {
-        self.place.get()
+        self.place.get().filter(|_| !self.is_kept)
     }
 
-    /// Sets the field; tells whether it is new.
+    /// Sets the field; tells whether it is new. As in Valkey, one that was hidden is not.
     pub(super) fn set(self, value: &[u8], expires_at_ms: Option<u64>) -> bool {
+        if self.is_kept {
+            // A command that asks for the old field would find it when it is replayed.
+            self.tally.expired.push(self.field.to_vec());
+        }
         self.tally.change_count += 1;
         self.tally.is_table |= self.field.len().max(value.len()) > self.tally.value_bytes_max;
         self.tally.note_expiry(expires_at_ms);
@@ -126,7 +136,7 @@ impl FieldChange<'_, '_, '_> {
 
     /// Removes the field; tells whether it was there.
     pub(super) fn remove(self) -> bool {
-        let was_there = self.place.remove();
+        let was_there = !self.is_kept && self.place.remove();
         self.tally.change_count += u64::from(was_there);
         was_there
     }
@@ -157,7 +167,8 @@ pub(super) fn change<T>(
         room.check_edit(entry, argument_count)?;
     }
     let due_clock = old.and_then(|entry| due_clock(&mut edit, entry));
-    let expires_unnamed = edit.shared().expires_actively();
+    let keeps_expired = edit.clock().keeps_expired();
+    let expires_unnamed = edit.shared().expires_actively() && !keeps_expired;
     if let (Some(entry), Some(clock)) = (old, due_clock)
         && expires_unnamed
         && is_over(seed, entry, clock)
@@ -179,10 +190,10 @@ pub(super) fn change<T>(
         let mut changing = Change {
             due_clock: due_clock.filter(|_| may_leave_some),
             edit: hash,
-            expired: &mut expired,
             entries_max,
             tally: Tally {
                 room,
+                expired: &mut expired,
                 value_bytes_max,
                 is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
                 change_count: 0,
@@ -195,7 +206,10 @@ pub(super) fn change<T>(
     })?;
     if published.is_some() {
         cx.count_changes(change_count);
-        note_expired(cx, key, &expired);
+        match keeps_expired {
+            true => journal_deleted(cx, key, &expired),
+            false => note_expired(cx, key, &expired),
+        }
     }
     if sets_expiry {
         cx.note_expiring_field();

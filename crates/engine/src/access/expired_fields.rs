@@ -10,6 +10,9 @@ use crate::expiry_clock::ExpiryClock;
 use crate::limits::REAPED_FIELDS_MAX;
 use crate::shared::Shared;
 
+/// Fields of a hash were deleted because their time was over.
+pub(crate) const EXPIRED_EVENT: Event = Event::new(EventClass::HASH, "hexpired");
+
 /// Earliest expiry of a field of a hash, in ms since the Unix epoch; none for other types.
 pub(crate) fn first_field_expiry(shared: &Shared, entry: EntryRef<'_>) -> Option<u64> {
     entry.view::<Hash<'_>>(shared.keyspace.seed())?.first_expiry()
@@ -50,16 +53,15 @@ pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) -> Reaped {
     let mut edit = cx.edit(key);
     let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return Reaped::default() };
     let Some(clock) = due_clock(&mut edit, entry) else { return Reaped::default() };
-    let hexpired = Event::new(EventClass::HASH, "hexpired");
     let mut expired = Vec::new();
     if is_over(seed, entry, clock) {
         let length = entry.view::<Hash<'_>>(seed).map_or(0, |hash| hash.len());
-        edit.remove(hexpired);
+        edit.remove(EXPIRED_EVENT);
         cx.event(cx.database, key, Event::new(EventClass::GENERIC, "del"));
         cx.count_expired_fields(length as usize);
         cx.propagate_beside(cx.database, [&b"DEL"[..], key]);
     } else {
-        let changed = edit.change::<Hash<'_>, _>(hexpired, |hash| {
+        let changed = edit.change::<Hash<'_>, _>(EXPIRED_EVENT, |hash| {
             expired = delete_due_fields(hash, clock);
             Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
         });

@@ -109,6 +109,36 @@ fn a_field_set_with_its_old_expiry_kept_takes_none_from_an_expired_one() {
     }
 }
 
+/// Events that a line makes at a hash of which `d` has expired, and `stays` has not.
+fn events(line: &str, expires_actively: bool) -> Vec<&'static str> {
+    let mut server = Server::with_events(1, START_MS, true);
+    server.shared.set_active_expiry(expires_actively);
+    let client = server.connect(0);
+    call(&mut server, client, "HSETEX h PX 5 FIELDS 1 d old");
+    call(&mut server, client, "HSET h stays v");
+    server.clock.advance_ms(10);
+    let _ = server.publications.take();
+    call(&mut server, client, line);
+    server.publications.take().iter().map(|publication| publication.event).collect()
+}
+
+#[test]
+fn a_write_tells_of_the_expired_fields_that_it_deletes_before_its_own_event() {
+    for expires_actively in [false, true] {
+        let events = |line| events(line, expires_actively);
+        assert_eq!(events("HSET h d v"), ["hexpired", "hset"]);
+        assert_eq!(events("HSETNX h d v"), ["hexpired", "hset"]);
+        assert_eq!(events("HINCRBY h d 5"), ["hexpired", "hincrby"]);
+        assert_eq!(events("HINCRBYFLOAT h d 5"), ["hexpired", "hincrbyfloat"]);
+        assert_eq!(events("HSETEX h EX 9 FIELDS 1 d v"), ["hexpired", "hset", "hexpire"]);
+        assert_eq!(events("HDEL h d stays"), ["hexpired", "hdel", "del"]);
+        assert_eq!(events("HDEL h d"), [""; 0]);
+        assert_eq!(events("HGET h d"), [""; 0]);
+    }
+    assert_eq!(events("HSET h other v", true), ["hexpired", "hset"]);
+    assert_eq!(events("HSET h other v", false), ["hset"]);
+}
+
 /// Effects that the journal has got since the last call, without their fields.
 fn effects(server: &Server) -> Vec<String> {
     let effects = server.journal.take().into_iter().flatten();

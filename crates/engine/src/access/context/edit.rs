@@ -68,6 +68,9 @@ pub struct NewEntry<'v> {
 /// Encoding and expiry of a collection that was filled, if it is to be put.
 pub(crate) type Filled<E> = Result<Option<(Encoding, Option<u64>)>, E>;
 
+/// Encoding of a collection, if it was changed, and an event to be told before the change's own.
+pub(crate) type ChangedBehind = Option<(Encoding, Option<Event>)>;
+
 /// A change of one key, under its slot's lock. Each change ends in the sinks: watchers, events,
 /// waiters.
 #[derive(Debug)]
@@ -289,6 +292,26 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let Edit { cx, database, key, key_hash, found } = self;
         cx.tree_changed(database, key, key_hash, event, found, published);
         Ok(Some(result))
+    }
+
+    /// As [`Edit::change`], where `change` also returns an event that is told before the change's
+    /// own. Tells whether anything was changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Edit::change`].
+    pub(crate) fn change_behind<C: Collection>(
+        mut self,
+        event: Event,
+        change: impl FnOnce(&mut C::Edit<'_>) -> Result<ChangedBehind, CommandError>,
+    ) -> Result<bool, CommandError> {
+        let Some((published, before)) = self.publish_edit(change)? else { return Ok(false) };
+        let Edit { cx, database, key, key_hash, found } = self;
+        if let Some(before) = before {
+            cx.event(database, key, before);
+        }
+        cx.tree_changed(database, key, key_hash, event, found, published);
+        Ok(true)
     }
 
     /// As [`Edit::change`] of a collection that exists, where what its elements are does not

@@ -10,7 +10,8 @@ use tidemill_store::{Encoding, Kind};
 
 use crate::access::context::Cx;
 use crate::access::expired_fields::{
-    delete_due_fields, delete_expired_fields, due_clock, is_over, journal_deleted, note_expired,
+    EXPIRED_EVENT, delete_due_fields, delete_expired_fields, due_clock, is_over, journal_deleted,
+    note_expired,
 };
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
@@ -182,7 +183,7 @@ pub(super) fn change<T>(
     let mut result = None;
     let mut expired = Vec::new();
     let (mut sets_expiry, mut change_count) = (false, 0);
-    let published = edit.change::<Hash<'_>, _>(event, |hash| {
+    let is_published = edit.change_behind::<Hash<'_>>(event, |hash| {
         if let Some(clock) = due_clock.filter(|_| expires_unnamed) {
             expired = delete_due_fields(hash, clock);
         }
@@ -202,9 +203,11 @@ pub(super) fn change<T>(
         };
         result = Some(change(&mut changing)?);
         (sets_expiry, change_count) = (changing.tally.sets_expiry, changing.tally.change_count);
-        Ok((change_count > 0).then(|| (changing.encoding(), ())))
+        let tells_expired = !keeps_expired && !changing.tally.expired.is_empty();
+        let before = tells_expired.then_some(EXPIRED_EVENT);
+        Ok((change_count > 0).then(|| (changing.encoding(), before)))
     })?;
-    if published.is_some() {
+    if is_published {
         cx.count_changes(change_count);
         match keeps_expired {
             true => journal_deleted(cx, key, &expired),

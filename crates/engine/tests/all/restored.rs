@@ -359,3 +359,20 @@ fn a_string_that_replaces_one_with_an_expiry_is_embedded_as_if_there_had_been_no
     assert_eq!(reply, "+OK\r\n");
     assert_eq!(client.call("OBJECT ENCODING s2"), "$6\r\nembstr\r\n");
 }
+
+#[test]
+fn a_key_that_is_replaced_counts_as_new() {
+    let mut server = Server::with_events(1, START_MS, true);
+    let id = server.connect(0);
+    let mut client = Client { server, id };
+    for line in ["SET key v", "RPUSH key v", "HSET key f v", "XADD key 1-1 f v"] {
+        client.call("DEL key");
+        client.call(line);
+        let payload = client.dump("key");
+        let _ = client.server.publications.take();
+        assert_eq!(client.restore("key 0", &payload, "REPLACE"), "+OK\r\n");
+        let events = client.server.publications.take();
+        let names: Vec<_> = events.iter().map(|publication| publication.event).collect();
+        assert_eq!(names, ["new", "restore"], "{line}");
+    }
+}

@@ -130,6 +130,13 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// Puts a value under the key in the place of whatever is there.
     pub fn put(self, new: NewEntry<'_>, event: Event) {
         let entry = self.build(new);
+        let is_new = self.found.is_none();
+        self.put_built(entry, event, is_new);
+    }
+
+    /// As [`Edit::put`]; the key counts as new whatever was there.
+    pub(crate) fn put_anew(self, new: NewEntry<'_>, event: Event) {
+        let entry = self.build(new);
         self.put_built(entry, event, true);
     }
 
@@ -172,9 +179,8 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         self.put_built(entry, event, false);
     }
 
-    /// Puts an entry in the place of whatever is there; tells of a new key if there was none and
-    /// `tells_new`.
-    fn put_built(self, entry: OwnedEntry, event: Event, tells_new: bool) {
+    /// Puts an entry in the place of whatever is there; tells of a new key if it `is_new`.
+    fn put_built(self, entry: OwnedEntry, event: Event, is_new: bool) {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;
         let heap = &cx.worker.heap;
@@ -185,7 +191,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             }
             None => lock.insert(database, key_hash.hash, entry, section, heap),
         }
-        cx.changed(database, key, key_hash, event, tells_new && found.is_none());
+        cx.changed(database, key, key_hash, event, is_new);
     }
 
     /// Puts a new collection, which `fill` fills with one element at least, under the key in the
@@ -209,13 +215,14 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
 
     /// Puts a new collection under the key in the place of whatever is there. `fill` fills it and
     /// returns its encoding and expiry, or `None` to leave all as it was; tells whether it was put.
+    /// The key counts as new if it `is_anew` or nothing was there.
     ///
     /// # Errors
     ///
     /// Those of `fill`; then nothing is changed.
     pub(crate) fn replace_as<C: Collection, E>(
         self,
-        event: Event,
+        (event, is_anew): (Event, bool),
         fill: impl FnOnce(&mut C::Edit<'_>) -> Filled<E>,
     ) -> Result<bool, E> {
         let Edit { cx, database, key, key_hash, found } = self;
@@ -227,7 +234,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let spec = TreeSpec { expires_at_ms, ..spec };
         let lock = cx.access.lock_to_publish(cx.shared, key_hash.slot);
         let _present = lock.put_tree::<C>(database, found, collection, spec, section, heap);
-        cx.changed(database, key, key_hash, event, found.is_none());
+        cx.changed(database, key, key_hash, event, is_anew || found.is_none());
         Ok(true)
     }
 

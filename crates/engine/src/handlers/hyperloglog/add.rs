@@ -31,7 +31,7 @@ pub(super) fn put(
             edit.put(NewEntry { expires_at_ms, ..new_raw_string(&bytes) }, event);
         }
         Draft::Dense(bytes) => {
-            edit.replace_as::<Text<'_>, _>(event, |text| {
+            edit.replace_as::<Text<'_>, _>((event, false), |text| {
                 text.append(&bytes);
                 Ok::<_, CommandError>(Some((Stored::Raw, expires_at_ms)))
             })?;

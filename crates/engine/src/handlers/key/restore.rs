@@ -263,7 +263,8 @@ fn put_text(
         // As in Valkey, a key that is replaced is deleted first, and with it the room of an expiry.
         let encoding = encoding_of(key, text, false);
         let value = NewValue::String(text);
-        cx.edit(key).put(NewEntry { kind: Kind::String, encoding, expires_at_ms, value }, EVENT);
+        cx.edit(key)
+            .put_anew(NewEntry { kind: Kind::String, encoding, expires_at_ms, value }, EVENT);
         Ok(0)
     })
 }
@@ -277,7 +278,7 @@ fn put_collection<D: Draft>(
     mut draft: D,
 ) -> Result<Option<D>, Refusal> {
     let room = cx.room();
-    let is_put = cx.edit(key).replace_as::<D::Value, _>(EVENT, |edit| {
+    let is_put = cx.edit(key).replace_as::<D::Value, _>((EVENT, true), |edit| {
         decode(room, (payload, stored), |item| {
             let taken = draft.take(edit, item);
             taken.map_err(|BadItem| Refusal::damaged(TWICE))
@@ -302,7 +303,7 @@ fn put_stream(
 ) -> Result<(), Refusal> {
     let room = cx.room();
     let mut reading = Reading::new(encoding);
-    cx.edit(key).replace_as::<Stream<'_>, _>(EVENT, |stream| {
+    cx.edit(key).replace_as::<Stream<'_>, _>((EVENT, true), |stream| {
         decode(room, (payload, encoding), |item| reading.take(stream, item))?;
         let encoding = reading.end().map_err(|refusal| refusal.at(0, "Stream"))?;
         Ok::<_, Refusal>(expiry.with(encoding))

@@ -20,6 +20,7 @@ mod field_expiry;
 mod flushes;
 mod geo;
 mod hash_random;
+mod hashes;
 mod hot_keys;
 mod hyperloglog;
 mod import_mode;

@@ -1,7 +1,7 @@
 //! Reading hashes. Fields whose time is over are not there.
 
 use tidemill_store::value::hash::{Entry, Hash};
-use tidemill_store::{EntryRef, SlotNumber};
+use tidemill_store::{Encoding, EntryRef, Kind, SlotNumber};
 
 use super::pieces::HashElements;
 use crate::access::context::Cx;
@@ -28,10 +28,15 @@ impl<'g> Reading<'g> {
     /// Reads the hash under a key.
     pub(super) fn of(cx: &mut Cx<'_, 'g>, key: &[u8]) -> Result<Option<Reading<'g>>, CommandError> {
         let Some(hash) = cx.read_as::<Hash<'_>>(key)? else { return Ok(None) };
+        Ok(Some(Reading::of_found(cx, key, hash)))
+    }
+
+    /// Reads a hash that was just found under a key.
+    fn of_found(cx: &mut Cx<'_, 'g>, key: &[u8], hash: Hash<'g>) -> Reading<'g> {
         // The clock comes behind the lookup: a field that somebody has found expired in an older
         // version is expired in this one too.
         let (slot, clock) = (cx.key_hash(key).slot, cx.clock());
-        Ok(Some(Reading { hash, slot, clock }))
+        Reading { hash, slot, clock }
     }
 
     fn is_alive(&self, expires_at_ms: Option<u64>) -> bool {
@@ -205,7 +210,11 @@ pub(super) fn hexists(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
     let cursor = parse_cursor(cx.arg(2))?;
-    let Some(hash) = Reading::of(cx, cx.arg(1))? else {
+    let key = cx.arg(1);
+    let entry = cx.read_kind(key, Kind::Hash)?;
+    let Some((entry, hash)) =
+        entry.and_then(|entry| Some((entry, entry.view::<Hash<'_>>(cx.seed())?)))
+    else {
         // Without a hash nobody looks at the options.
         cx.reply.array(2);
         cx.reply.bulk("0");
@@ -215,13 +224,23 @@ pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
     let ScanOptions { pattern, count, names_only } = ScanOptions::parse(cx.args, Some("NOVALUES"))?;
     let mut found: Vec<Entry<'_>> = Vec::new();
     let mut noted = Ok(());
+    let hash = Reading::of_found(cx, key, hash);
     hash.has_dead(cx);
-    let next = hash.hash.scan(cursor, count, |entry| {
-        let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, entry.field, false));
-        if is_wanted && hash.is_alive(entry.expires_at_ms) && noted.is_ok() {
+    let visit = |entry| {
+        let Entry { field, expires_at_ms, .. } = entry;
+        let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, field, false));
+        if is_wanted && hash.is_alive(expires_at_ms) && noted.is_ok() {
             noted = memory::push(&mut found, entry);
         }
-    });
+    };
+    let next = match entry.encoding() {
+        Encoding::Hashtable => hash.hash.scan(cursor, count, visit),
+        // A small encoding is walked in one step, as in Valkey.
+        _ => {
+            hash.hash.iter().for_each(visit);
+            0
+        }
+    };
     noted?;
     cx.reply.array(2);
     cx.reply.bulk(next.to_string());

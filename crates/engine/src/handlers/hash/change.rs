@@ -5,6 +5,7 @@
 //! command names go. In import mode all stay for the source of the import: to other clients they
 //! are not there, until one sets them.
 
+use tidemill_resp::request::ArgumentView;
 use tidemill_store::value::hash::{Field, FieldPlace, Hash, HashEdit};
 use tidemill_store::{Encoding, Kind};
 
@@ -38,6 +39,8 @@ struct Tally<'e> {
     expired: &'e mut Vec<Vec<u8>>,
     value_bytes_max: usize,
     is_table: bool,
+    /// A field was set by the present command.
+    has_set: bool,
     change_count: u64,
     sets_expiry: bool,
 }
@@ -68,6 +71,14 @@ impl<'e, 'h> Change<'e, 'h> {
         self.place(field).set(value, expires_at_ms)
     }
 
+    /// Sets the fields that arguments of `HSET` name; returns how many are new.
+    pub(super) fn set_pairs(&mut self, args: &ArgumentView<'_>) -> usize {
+        let pairs = (2..args.len()).step_by(2);
+        // Valkey judges before it looks for fields that are named twice.
+        self.tally.is_table |= pairs.len() as u64 > self.entries_max;
+        pairs.filter(|&index| self.set(args.get(index), args.get(index + 1), None)).count()
+    }
+
     /// Removes a field; tells whether it was there.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
         self.place(field).remove()
@@ -77,6 +88,7 @@ impl<'e, 'h> Change<'e, 'h> {
     /// stays one.
     pub(super) fn end_command(&mut self) {
         self.tally.is_table = self.encoding() == Encoding::Hashtable;
+        self.tally.has_set = false;
     }
 
     /// Number of fields.
@@ -84,8 +96,10 @@ impl<'e, 'h> Change<'e, 'h> {
         self.edit.len()
     }
 
+    /// Encoding behind a command. As in Valkey, a limit that was lowered is noticed when a field is
+    /// set.
     fn encoding(&self) -> Encoding {
-        if self.tally.is_table || self.edit.len() > self.entries_max {
+        if self.tally.is_table || self.tally.has_set && self.edit.len() > self.entries_max {
             Encoding::Hashtable
         } else {
             Encoding::Listpack
@@ -115,6 +129,7 @@ impl FieldChange<'_, '_, '_> {
             self.tally.expired.push(self.field.to_vec());
         }
         self.tally.change_count += 1;
+        self.tally.has_set = true;
         self.tally.is_table |= self.field.len().max(value.len()) > self.tally.value_bytes_max;
         self.tally.note_expiry(expires_at_ms);
         self.place.set(value, expires_at_ms)
@@ -197,6 +212,7 @@ pub(super) fn change<T>(
                 expired: &mut expired,
                 value_bytes_max,
                 is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
+                has_set: false,
                 change_count: 0,
                 sets_expiry: false,
             },

@@ -16,10 +16,7 @@ pub(super) fn hset(cx: &mut Cx<'_, '_>) -> Outcome {
         return Err(CommandError::Arity(cx.command.name.into()).into());
     }
     let args = cx.args;
-    let added = change(cx, args.get(1), SET_EVENT, |hash| {
-        let pairs = (2..args.len()).step_by(2);
-        Ok(pairs.filter(|&index| hash.set(args.get(index), args.get(index + 1), None)).count())
-    })?;
+    let added = change(cx, args.get(1), SET_EVENT, |hash| Ok(hash.set_pairs(args)))?;
     if cx.command.name == "hmset" {
         cx.reply.ok();
     } else {

@@ -35,10 +35,8 @@ fn carry_out(call: RunCall<'_>, hash: &mut Change<'_, '_>) -> Option<(i64, u64)>
     let args = call.args;
     match call.command.name {
         "hset" if args.len().is_multiple_of(2) => {
-            let pairs = (2..args.len()).step_by(2);
-            let count = pairs.len() as u64;
-            let set = |&index: &usize| hash.set(args.get(index), args.get(index + 1), None);
-            Some((pairs.filter(set).count() as i64, count))
+            let pair_count = args.len() / 2 - 1;
+            Some((hash.set_pairs(&args) as i64, pair_count as u64))
         }
         "hincrby" => {
             let amount = integer(args.get(3)).ok()?;

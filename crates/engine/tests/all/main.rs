@@ -26,6 +26,7 @@ mod hyperloglog;
 mod import_mode;
 mod journal;
 mod journal_numbers;
+mod like_valkey;
 mod lists_beside_valkey;
 mod many_keys;
 mod one_change;

@@ -122,15 +122,19 @@ pub(super) fn ltrim(cx: &mut Cx<'_, '_>) -> Outcome {
         let length = edit.read_as::<List<'_>>()?.map_or(0, |list| list.len());
         let kept =
             clamp_list_range(start, stop, length).map_or((0, 0), |(start, stop)| (start, stop + 1));
-        edit.change::<List<'_>, _>(Event::new(EventClass::LIST, "ltrim"), |list| {
-            if kept == (0, length) {
-                return Ok(None);
-            }
+        let event = Event::new(EventClass::LIST, "ltrim");
+        if kept == (0, length) {
+            // As in Valkey, which tells of it and counts no change.
+            cx.event(cx.database, key, event);
+            cx.reply.ok();
+            return Ok(());
+        }
+        edit.change::<List<'_>, _>(event, |list| {
             list.remove_range(kept.1, length);
             list.remove_range(0, kept.0);
             Ok(Some((after_removal(entry, list, limit), ())))
         })?;
-        cx.count_changes((length - (kept.1 - kept.0)).max(1));
+        cx.count_changes(length - (kept.1 - kept.0));
     }
     cx.reply.ok();
     Ok(())

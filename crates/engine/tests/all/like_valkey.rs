@@ -1,0 +1,58 @@
+//! Effects of commands beside their replies, as Valkey 9.1 was seen to have them: keyspace events,
+//! numbers of changes, encodings.
+
+use crate::harness::Server;
+
+const START_MS: u64 = 1_700_000_000_000;
+
+struct Client {
+    server: Server,
+    id: u64,
+}
+
+impl Client {
+    fn new() -> Client {
+        let mut server = Server::with_events(1, START_MS, true);
+        let id = server.connect(0);
+        server.shared.set_active_expiry(false);
+        Client { server, id }
+    }
+
+    fn call(&mut self, line: &str) -> String {
+        let reply = self.server.call(self.id, &line.split(' ').collect::<Vec<_>>());
+        reply.trim_end().replace("\r\n", " ")
+    }
+
+    /// A number of `INFO`.
+    fn number(&mut self, name: &str) -> u64 {
+        let info = self.call("INFO");
+        let field = format!("{name}:");
+        let number = info.split(' ').find_map(|word| word.strip_prefix(&field));
+        number.expect("it is shown").parse().expect("a number")
+    }
+
+    /// Calls a line, and asserts its reply, its events and the number of its changes.
+    fn check(&mut self, line: &str, reply: &str, events: &[&str], changes: u64) {
+        let _ = self.server.publications.take();
+        let before = self.number("rdb_changes_since_last_save");
+        assert_eq!(self.call(line), reply, "{line}");
+        let publications = self.server.publications.take();
+        let told = publications.iter().map(|each| format!("{} {}", each.event, each.key));
+        assert_eq!(told.collect::<Vec<_>>(), events, "{line}");
+        assert_eq!(self.number("rdb_changes_since_last_save") - before, changes, "{line}");
+    }
+}
+
+#[test]
+fn ltrim_of_nothing_is_told_and_changes_nothing() {
+    let mut client = Client::new();
+    client.call("RPUSH l a b");
+    client.call("WATCH l");
+    client.check("LTRIM l 0 -1", "+OK", &["ltrim l"], 0);
+    client.check("LTRIM l 0 100", "+OK", &["ltrim l"], 0);
+    client.check("LTRIM none 0 1", "+OK", &[], 0);
+    client.call("MULTI");
+    assert_eq!(client.call("EXEC"), "*0");
+    client.check("LTRIM l 1 -1", "+OK", &["ltrim l"], 1);
+    client.check("LTRIM l 5 9", "+OK", &["ltrim l", "del l"], 1);
+}

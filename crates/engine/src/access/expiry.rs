@@ -12,7 +12,8 @@
 //!   lock, the finding has to be confirmed by the slot's word.
 //!
 //! Handlers of keys judge through [`Cx`](crate::access::context::Cx), walks through [`SlotJudge`].
-//! New expiries are counted from the same clock, so that none begins behind the floor.
+//! New expiries are counted from the same clock, so that none begins behind the floor. One that has
+//! passed is stored by `MSETEX` alone, which raises the floor behind it first, and in import mode.
 
 use std::cell::Cell;
 

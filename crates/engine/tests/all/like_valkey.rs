@@ -56,3 +56,33 @@ fn ltrim_of_nothing_is_told_and_changes_nothing() {
     client.check("LTRIM l 1 -1", "+OK", &["ltrim l"], 1);
     client.check("LTRIM l 5 9", "+OK", &["ltrim l", "del l"], 1);
 }
+
+#[test]
+fn msetex_with_a_time_that_has_passed_sets_keys_that_expire_at_once() {
+    let mut client = Client::new();
+    client.call("SET k v");
+    client.check("MSETEX 1 k w PXAT 1", ":1", &["set k", "expire k"], 1);
+    client.check("SET k v NX", "+OK", &["expired k", "new k", "set k"], 1);
+    assert_eq!(client.number("expired_keys"), 1);
+    let events = ["new a", "set a", "expire a", "new b", "set b", "expire b"];
+    client.check("MSETEX 2 a 1 b 2 NX EXAT 1", ":1", &events, 2);
+    client.check("DBSIZE", ":3", &[], 0);
+    client.check("INCR b", ":1", &["expired b", "new b", "incrby b"], 1);
+    assert_eq!(client.call("GET a"), "$-1");
+    // A time that has come and not passed is one of this millisecond.
+    let now = format!("MSETEX 1 c 1 PXAT {START_MS}");
+    client.check(&now, ":1", &["new c", "set c", "expire c"], 1);
+    client.server.clock.advance_ms(1);
+    assert_eq!(client.call("GET c"), "$-1");
+}
+
+#[test]
+fn expired_keys_are_deleted_before_any_of_several_is_set() {
+    let events = ["expired k", "new z", "set z", "new k", "set k"];
+    for line in ["MSETEX 2 z v k v NX", "MSETNX z v k v"] {
+        let mut client = Client::new();
+        client.call("SET k v PX 5");
+        client.server.clock.advance_ms(10);
+        client.check(line, ":1", &events, 2);
+    }
+}

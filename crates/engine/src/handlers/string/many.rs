@@ -6,7 +6,6 @@ use super::set::{SET_EVENT, put_string};
 use crate::access::context::Cx;
 use crate::access::options::{TimeUnit, integer, is};
 use crate::access::outcome::Outcome;
-use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::reply;
 
@@ -46,7 +45,7 @@ pub(super) fn mset(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn msetnx(cx: &mut Cx<'_, '_>) -> Outcome {
     pairs_are_whole(cx)?;
     let args = cx.args;
-    let any = (1..args.len()).step_by(2).any(|index| cx.peek(args.get(index)).is_some());
+    let any = (1..args.len()).step_by(2).any(|index| cx.edit(args.get(index)).entry().is_some());
     if !any {
         set_pairs(cx, 1, args.len());
     }
@@ -101,7 +100,8 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
         None => None,
     };
     let args = cx.args;
-    let mut present = (2..end).step_by(2).map(|index| cx.peek(args.get(index)).is_some());
+    // Keys that have expired are deleted before any is set, as in Valkey.
+    let mut present = (2..end).step_by(2).map(|index| cx.edit(args.get(index)).entry().is_some());
     let is_met = match condition {
         Condition::None => true,
         Condition::AllAbsent => !present.any(|is_present| is_present),
@@ -119,14 +119,15 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
 fn set_one(cx: &mut Cx<'_, '_>, key: &[u8], value: &[u8], at_ms: Option<u64>, keeps_expiry: bool) {
     let edit = cx.edit(key);
     let at_ms = if keeps_expiry { edit.expires_at_ms() } else { at_ms };
-    if at_ms.is_some_and(|at_ms| edit.clock().has_come(at_ms)) {
-        edit.remove(Event::new(EventClass::GENERIC, "del"));
-        cx.propagate([&b"DEL"[..], key]);
-    } else {
-        put_string(edit, key, (value, at_ms), SET_EVENT);
-        if !keeps_expiry {
-            super::set::expire_event(cx, key, at_ms);
-        }
-        super::set::propagate_set(cx, key, value, at_ms);
+    if let Some(at_ms) = at_ms
+        && edit.clock().has_passed(at_ms)
+    {
+        // It is stored nevertheless, as in Valkey. No worker with an earlier clock must see it.
+        edit.shared().saw_expired(at_ms);
     }
+    put_string(edit, key, (value, at_ms), SET_EVENT);
+    if !keeps_expiry {
+        super::set::expire_event(cx, key, at_ms);
+    }
+    super::set::propagate_set(cx, key, value, at_ms);
 }

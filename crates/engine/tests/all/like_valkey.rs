@@ -86,3 +86,30 @@ fn expired_keys_are_deleted_before_any_of_several_is_set() {
         client.check(line, ":1", &events, 2);
     }
 }
+
+#[test]
+fn hsetex_with_a_time_that_has_passed_is_told_whatever_it_finds() {
+    let mut client = Client::new();
+    let told = ["hset h", "hexpire h", "hexpired h"];
+    let all = ["new h", "hset h", "hexpire h", "hexpired h", "del h"];
+    client.check("HSETEX h PXAT 1 FIELDS 2 a x a y", ":1", &all, 0);
+    client.check("EXISTS h", ":0", &[], 0);
+    client.call("HSET h a 1 b 2");
+    client.call("WATCH h");
+    client.check("HSETEX h FNX PXAT 1 FIELDS 1 z x", ":1", &told, 0);
+    client.check("HSETEX h FXX PXAT 1 FIELDS 1 z x", ":0", &[], 0);
+    client.call("MULTI");
+    assert_eq!(client.call("EXEC"), "*0");
+    client.check("HSETEX h PXAT 1 FIELDS 2 z x a 1", ":1", &told, 1);
+    client.check("HSETEX h PXAT 1 FIELDS 1 b x", ":1", &all[1..], 1);
+    // A field that has expired and is still there is deleted.
+    client.call("HSET h a 1 b 2");
+    client.call("HPEXPIRE h 5 FIELDS 1 a");
+    client.server.clock.advance_ms(10);
+    let _ = client.server.journal.take();
+    client.check("HSETEX h PXAT 1 FIELDS 1 a x", ":1", &told, 1);
+    client.check("HLEN h", ":1", &[], 0);
+    let records = client.server.journal.take().into_iter().flatten();
+    let deleted = records.filter(|effect| effect.arguments.view().get(0) == b"HDEL");
+    assert_eq!(deleted.count(), 1);
+}

@@ -84,11 +84,22 @@ impl<'e, 'h> Change<'e, 'h> {
         self.place(field).remove()
     }
 
+    /// Removes a field although its time may be over; tells whether it was there.
+    pub(super) fn remove_any(&mut self, field: &[u8]) -> bool {
+        let place = self.edit.place(field);
+        FieldChange { place, field, is_kept: false, tally: &mut self.tally }.remove()
+    }
+
     /// End of a command, of those that are carried out together: a hash that was a table once
     /// stays one.
     pub(super) fn end_command(&mut self) {
         self.tally.is_table = self.encoding() == Encoding::Hashtable;
         self.tally.has_set = false;
+    }
+
+    /// Number of changes so far.
+    pub(super) fn change_count(&self) -> u64 {
+        self.tally.change_count
     }
 
     /// Number of fields.

@@ -206,39 +206,36 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         Expiry::At(_) => &["hexpire"],
         Expiry::Keep | Expiry::Default | Expiry::Remove => &[],
     });
-    let is_set = change(cx, key, event, |hash| {
+    let (is_set, changes) = change(cx, key, event, |hash| {
         let mut names = range.clone().step_by(2).map(|index| args.get(index));
         let is_met = match conditions.fields {
             None => true,
             Some(wanted) => names.all(|field| hash.place(field).get().is_some() == wanted),
         };
         if !is_met {
-            return Ok(false);
+            return Ok((false, 0));
         }
         for index in range.clone().step_by(2) {
             let (field, value) = (args.get(index), args.get(index + 1));
             match expiry {
-                Expiry::At(_) if is_over => {
-                    hash.remove(field);
-                }
-                Expiry::At(at_ms) => {
-                    hash.set(field, value, Some(at_ms));
-                }
+                Expiry::At(_) if is_over => _ = hash.remove_any(field),
+                Expiry::At(at_ms) => _ = hash.set(field, value, Some(at_ms)),
                 Expiry::Keep => {
                     let place = hash.place(field);
                     let kept = place.get().and_then(|found| found.expires_at_ms);
                     place.set(value, kept);
                 }
-                Expiry::Default | Expiry::Remove => {
-                    hash.set(field, value, None);
-                }
+                Expiry::Default | Expiry::Remove => _ = hash.set(field, value, None),
             }
         }
-        Ok(true)
+        Ok((true, hash.change_count()))
     })?;
     cx.reply.integer(i64::from(is_set));
     if is_set && is_over {
         cx.count_expired_fields(range.len() / 2);
+        if changes == 0 {
+            tell_of_nothing(cx, key, event);
+        }
     }
     if is_set && let Expiry::At(_) = expiry {
         let pairs: Vec<&[u8]> = range.clone().map(|index| args.get(index)).collect();
@@ -247,6 +244,19 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         propagate_expiry(cx, key, names, expiry);
     }
     Ok(())
+}
+
+/// Tells of fields that were to be set and to expire at once where none was there: as in Valkey, a
+/// key that is not there is new, and goes again.
+fn tell_of_nothing(cx: &mut Cx<'_, '_>, key: &[u8], event: Event) {
+    let (database, is_new) = (cx.database, cx.edit(key).is_gone());
+    if is_new {
+        cx.new_key_event(database, key);
+    }
+    cx.event(database, key, event);
+    if is_new {
+        cx.event(database, key, Event::new(EventClass::GENERIC, "del"));
+    }
 }
 
 pub(super) fn hgetdel(cx: &mut Cx<'_, '_>) -> Outcome {

@@ -113,3 +113,16 @@ fn hsetex_with_a_time_that_has_passed_is_told_whatever_it_finds() {
     let deleted = records.filter(|effect| effect.arguments.view().get(0) == b"HDEL");
     assert_eq!(deleted.count(), 1);
 }
+
+#[test]
+fn writes_of_bitfield_count_where_the_string_grew() {
+    let mut client = Client::new();
+    let events = ["new k", "setbit k"];
+    let line = "BITFIELD k SET u8 0 0 SET u8 8 0 SET u8 16 0";
+    client.check(line, "*3 :0 :0 :0", &events, 3);
+    client.check("BITFIELD k SET u8 0 0", "*1 :0", &[], 0);
+    client.check("BITFIELD k SET u8 0 1 SET u8 8 0", "*2 :0 :0", &["setbit k"], 1);
+    client.check("BITFIELD k GET u8 300 SET u8 400 0 SET u8 0 1", "*3 :0 :0 :1", &["setbit k"], 2);
+    let refused = "BITFIELD k OVERFLOW FAIL SET u1 800 9 SET u8 0 1";
+    client.check(refused, "*2 $-1 :1", &["setbit k"], 1);
+}

@@ -135,6 +135,8 @@ fn operations(cx: &Cx<'_, '_>) -> Result<Vec<Operation>, CommandError> {
 struct Draft<'g> {
     value: Option<StringValue<'g>>,
     changed: BTreeMap<u64, u8>,
+    /// Number of writes that were not refused.
+    accepted_count: u64,
     /// A field got another value, even if it got the old one back.
     new_value_count: u64,
 }
@@ -189,6 +191,7 @@ impl Draft<'_> {
                 (new, new)
             }
         };
+        self.accepted_count += u64::from(new.is_some());
         self.new_value_count += u64::from(new.is_some_and(|new| new != old));
         self.write(field, offset, new.unwrap_or(old));
         reply
@@ -212,7 +215,8 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.edit(key).counted().entry_of(Kind::String)?
     };
     let value = entry.and_then(|entry| entry.string());
-    let mut draft = Draft { value, changed: BTreeMap::new(), new_value_count: 0 };
+    let mut draft =
+        Draft { value, changed: BTreeMap::new(), accepted_count: 0, new_value_count: 0 };
     cx.reply.array(operations.len());
     for operation in &operations {
         match draft.run(operation) {
@@ -224,7 +228,9 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
     let grows = draft.changed.last_key_value().is_some_and(|(&last, _)| last >= length);
     if draft.new_value_count > 0 || grows {
         string::write_runs(cx, key, &runs(draft.changed), SETBIT_EVENT)?;
-        cx.count_changes(draft.new_value_count.max(1));
+        // As in Valkey: of a string that grew, all that was not refused counts.
+        let count = if grows { draft.accepted_count } else { draft.new_value_count };
+        cx.count_changes(count.max(1));
     } else if writes {
         string::make_raw(cx, key)?;
     }

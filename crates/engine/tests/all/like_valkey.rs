@@ -102,7 +102,12 @@ fn hsetex_with_a_time_that_has_passed_is_told_whatever_it_finds() {
     assert_eq!(client.call("EXEC"), "*0");
     client.check("HSETEX h PXAT 1 FIELDS 2 z x a 1", ":1", &told, 1);
     client.check("HSETEX h PXAT 1 FIELDS 1 b x", ":1", &all[1..], 1);
-    // A field that has expired and is still there is deleted.
+}
+
+#[test]
+fn hsetex_with_a_time_that_has_passed_deletes_a_field_that_has_expired() {
+    let mut client = Client::new();
+    let told = ["hset h", "hexpire h", "hexpired h"];
     client.call("HSET h a 1 b 2");
     client.call("HPEXPIRE h 5 FIELDS 1 a");
     client.server.clock.advance_ms(10);
@@ -125,4 +130,24 @@ fn writes_of_bitfield_count_where_the_string_grew() {
     client.check("BITFIELD k GET u8 300 SET u8 400 0 SET u8 0 1", "*3 :0 :0 :1", &["setbit k"], 2);
     let refused = "BITFIELD k OVERFLOW FAIL SET u1 800 9 SET u8 0 1";
     client.check(refused, "*2 $-1 :1", &["setbit k"], 1);
+}
+
+#[test]
+fn zincrby_that_fails_leaves_the_encoding_that_was_judged_before() {
+    let mut client = Client::new();
+    client.call("ZADD z inf m");
+    client.call("CONFIG SET zset-max-listpack-entries 0");
+    let nan = "-ERR resulting score is not a number (NaN)";
+    client.check("ZINCRBY z -inf m", nan, &[], 0);
+    assert_eq!(client.call("OBJECT ENCODING z"), "$8 skiplist");
+}
+
+#[test]
+fn lset_out_of_range_leaves_the_encoding_that_was_judged_before() {
+    let mut client = Client::new();
+    let full = format!("RPUSH l {}", "x".repeat(8180));
+    client.call(&full);
+    assert_eq!(client.call("OBJECT ENCODING l"), "$8 listpack");
+    client.check("LSET l 9 xxxxxxxxxxx", "-ERR index out of range", &[], 0);
+    assert_eq!(client.call("OBJECT ENCODING l"), "$9 quicklist");
 }

@@ -25,13 +25,18 @@ pub(super) fn lset(cx: &mut Cx<'_, '_>) -> Outcome {
     let index = integer(index)?;
     let old = edit.read_as::<List<'_>>()?;
     let length = old.map_or(0, |list| list.len());
-    let position = position(index, length).ok_or(CommandError::IndexOutOfRange)?;
+    // Valkey looks whether one more element would fit beside what is there, before it looks for the
+    // index, and if not, whether what is left is small.
+    let encoding = after_addition(Some(entry.encoding()), old, (1, element.len() as u64), limit);
+    let Some(position) = position(index, length) else {
+        if encoding != entry.encoding() {
+            edit.set_encoding(encoding);
+        }
+        return Err(CommandError::IndexOutOfRange.into());
+    };
     edit.change::<List<'_>, _>(Event::new(EventClass::LIST, "lset"), |list| {
         list.set(position, element);
-        // Valkey looks whether one more element would fit beside what is there, and if not,
-        // whether what is left is small.
-        let added = (1, element.len() as u64);
-        let encoding = match after_addition(Some(entry.encoding()), old, added, limit) {
+        let encoding = match encoding {
             Encoding::Quicklist => when_smaller(list, limit),
             fitting => fitting,
         };

@@ -161,16 +161,18 @@ fn add(
     let was_skiplist = old.is_some_and(|entry| entry.encoding() == Encoding::Skiplist);
     let mut addition = Addition::new(options, limits, was_skiplist, pairs);
     let name = if options.is_increment { "zincr" } else { "zadd" };
-    edit.change::<SortedSet<'_>, _>(Event::new(EventClass::SORTED_SET, name), |set| {
-        pairs.iter().try_for_each(|pair| addition.add(set, pair))?;
-        Ok((addition.change_count() > 0).then(|| (addition.encoding(), ())))
-    })?;
+    let changed =
+        edit.change::<SortedSet<'_>, _>(Event::new(EventClass::SORTED_SET, name), |set| {
+            pairs.iter().try_for_each(|pair| addition.add(set, pair))?;
+            Ok((addition.change_count() > 0).then(|| (addition.encoding(), ())))
+        });
     if addition.change_count() > 0 {
         cx.count_changes(addition.change_count());
     } else if old.is_some_and(|entry| entry.encoding() != addition.encoding()) {
         // As in Valkey, which makes room before it looks for the members.
         cx.edit(key).set_encoding(addition.encoding());
     }
+    changed?;
     Ok(addition)
 }
 

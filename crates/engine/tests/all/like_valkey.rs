@@ -151,3 +151,25 @@ fn lset_out_of_range_leaves_the_encoding_that_was_judged_before() {
     client.check("LSET l 9 xxxxxxxxxxx", "-ERR index out of range", &[], 0);
     assert_eq!(client.call("OBJECT ENCODING l"), "$9 quicklist");
 }
+
+#[test]
+fn xautoclaim_counts_its_key_as_looked_up_before_its_arguments() {
+    let mut client = Client::new();
+    let idle = "-ERR Invalid min-idle-time argument for XAUTOCLAIM";
+    assert_eq!(client.call("XAUTOCLAIM none g c bad 0"), idle);
+    assert_eq!(client.number("keyspace_misses"), 1);
+    client.call("SET k v");
+    assert_eq!(client.call("XAUTOCLAIM k g c bad 0"), idle, "before the type");
+    assert_eq!(client.number("keyspace_hits"), 1);
+    assert!(client.call("XAUTOCLAIM k g c 1 0").starts_with("-WRONGTYPE"));
+}
+
+#[test]
+fn copy_without_a_source_leaves_an_expired_target() {
+    let mut client = Client::new();
+    client.call("SET k v PX 5");
+    client.server.clock.advance_ms(10);
+    client.check("COPY none k", ":0", &[], 0);
+    client.call("SET h v");
+    client.check("COPY h k", ":1", &["expired k", "new k", "copy_to k"], 1);
+}

@@ -89,7 +89,8 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
         return Err("ERR source and destination objects are the same".into());
     }
     let source = cx.edit(from).counted().entry();
-    let is_free = cx.edit_in(target, to).entry().is_none();
+    // Without a source, an expired target stays what it is.
+    let is_free = source.is_some() && cx.edit_in(target, to).entry().is_none();
     let Some(source) = source.filter(|_| is_free || replaces) else {
         cx.reply.integer(0);
         return Ok(());

@@ -247,6 +247,9 @@ fn claim_options(
 
 pub(super) fn xautoclaim(cx: &mut Cx<'_, '_>) -> Outcome {
     let args = cx.args;
+    let names = GroupNames { key: cx.arg(1), group: cx.arg(2) };
+    // As in Valkey, the key counts as looked up before anything is found wrong.
+    let found = find_group(cx, names);
     let idle_ms_min = value_of(args.get(4), "min-idle-time", "XAUTOCLAIM")?.max(0);
     let start = id::start(args.get(5))?;
     let (mut count, mut just_ids) = (100, false);
@@ -265,8 +268,7 @@ pub(super) fn xautoclaim(cx: &mut Cx<'_, '_>) -> Outcome {
         }
         index += 1;
     }
-    let names = GroupNames { key: cx.arg(1), group: cx.arg(2) };
-    let (stream, group) = find_group(cx, names)?.ok_or_else(|| no_group(names))?;
+    let (stream, group) = found?.ok_or_else(|| no_group(names))?;
     let now_ms = unix_ms(cx);
     let claim = Claim {
         now_ms,

@@ -98,6 +98,14 @@ func sameMapBut(names ...string) func(call Call, valkey, subject wire.Reply) boo
 //     chance. The distance of opposite places may be no number there.
 //   - HLEN counts fields whose time is over until they are deleted, which is at another moment: a
 //     change of a hash deletes some of them here.
+//   - HSETEX and HGETEX of a key that is called `fields`: Valkey takes the key for the option.
+//   - A read of an expired key publishes expired before keymiss in Valkey, which deletes the key
+//     before it counts the miss; here the read deletes nothing, and the key goes behind it.
+//   - A command that stores an empty result (BITOP, SINTERSTORE, SORT ... STORE and their kin) under
+//     a key that has expired publishes del in Valkey, as its own change; here the key goes as all
+//     that have expired: expired is published, and expired_keys counts it.
+//   - HSETEX with KEEPTTL, in import mode, of a field that has expired keeps its time in Valkey, so
+//     that the new value is hidden too; here it has none.
 
 // showsFault tells whether a call is answered by a fault of Valkey's that Tidemill does not have,
 // or by chance. The generator leaves such calls out, because the keyspace, or what EXEC answers,

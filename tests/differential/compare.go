@@ -196,8 +196,8 @@ func unorderedPairs(_ Call, a, b wire.Reply) bool {
 }
 
 // scanned compares the elements when both servers finished the scan in one call that began at
-// cursor 0. Cursors in between are each server's own, and so is what one step returns: there only
-// the types count.
+// cursor 0, as they must where Valkey has a listpack. Cursors in between are each server's own, and
+// so is what one step returns: there only the types count.
 func scanned(call Call, a, b wire.Reply) bool {
 	if a.Kind != '*' || b.Kind != '*' || len(a.Items) != 2 || len(b.Items) != 2 {
 		return false
@@ -211,7 +211,11 @@ func scanned(call Call, a, b wire.Reply) bool {
 	if call.Name != "scan" {
 		start = call.Arguments[len(call.Words())+1]
 	}
-	if string(start) != "0" || string(cursors[0].Text) != "0" || string(cursors[1].Text) != "0" {
+	isWhole := string(cursors[0].Text) == "0"
+	if call.IsOfSmall && (!isWhole || string(cursors[1].Text) != "0") {
+		return false
+	}
+	if string(start) != "0" || !isWhole || string(cursors[1].Text) != "0" {
 		return true
 	}
 	stride := 1

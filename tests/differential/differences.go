@@ -101,9 +101,9 @@ func sameMapBut(names ...string) func(call Call, valkey, subject wire.Reply) boo
 //   - HSETEX and HGETEX of a key that is called `fields`: Valkey takes the key for the option.
 //   - A read of an expired key publishes expired before keymiss in Valkey, which deletes the key
 //     before it counts the miss; here the read deletes nothing, and the key goes behind it.
-//   - A command that stores an empty result (BITOP, SINTERSTORE, SORT ... STORE and their kin) under
-//     a key that has expired publishes del in Valkey, as its own change; here the key goes as all
-//     that have expired: expired is published, and expired_keys counts it.
+//   - A command that stores an empty result (BITOP, SINTERSTORE, SORT with STORE and their kin)
+//     under a key that has expired publishes del in Valkey, as its own change; here the key goes as
+//     all that have expired: expired is published, and expired_keys counts it.
 //   - HSETEX with KEEPTTL, in import mode, of a field that has expired keeps its time in Valkey, so
 //     that the new value is hidden too; here it has none.
 

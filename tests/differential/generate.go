@@ -18,6 +18,9 @@ type Call struct {
 	Tokens []string
 	// ListsShrank tells that a call before it may have taken elements out of a list.
 	ListsShrank bool
+	// IsOfSmall tells that the call before it asked for the encoding of the same key, which is one
+	// that a scan walks in one step.
+	IsOfSmall bool
 }
 
 // Words returns the words of the command's name.
@@ -155,7 +158,10 @@ func closingCalls() []Call {
 	}
 	for _, key := range keys {
 		add("type", key)
-		add("object|encoding", key)
+		for _, scan := range []string{"hscan", "sscan", "zscan"} {
+			add("object|encoding", key) // right before it: see Call.IsOfSmall
+			add(scan, key, "0", "COUNT", "1")
+		}
 		add("pttl", key)
 		add("get", key)
 		add("dump", key)

@@ -1,9 +1,11 @@
 package differential
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -201,6 +203,7 @@ func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 	listsShrank := false
 	for index, call := range sequence.Calls {
 		call.ListsShrank = listsShrank
+		call.IsOfSmall = index > 0 && isOfSmall(call, sequence.Calls[index-1], valkey.Replies[index-1])
 		listsShrank = listsShrank || takesFromLists(call)
 		left, right := valkey.Replies[index], subject.Replies[index]
 		if !equal(call, queued, left, right) {
@@ -224,6 +227,14 @@ func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 		}
 	}
 	return nil
+}
+
+// isOfSmall tells whether a call is on the key whose encoding the call before it asked for, and
+// that is one that a scan walks in one step.
+func isOfSmall(call, before Call, encoding wire.Reply) bool {
+	isSmall := slices.Contains([]string{"listpack", "intset"}, string(encoding.Text))
+	return isSmall && before.Name == "object|encoding" && len(before.Arguments) == 3 &&
+		len(call.Arguments) > 1 && bytes.Equal(call.Arguments[1], before.Arguments[2])
 }
 
 // Pair is an oracle and a server under test that run the same sequences.

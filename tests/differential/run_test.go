@@ -160,3 +160,33 @@ func TestOrdersOthers_OfKeysWithoutPlaces(t *testing.T) {
 		"GEORADIUSBYMEMBER_RO z0 a 1 m DESC":                      true,
 	})
 }
+
+// A scan of what Valkey calls a listpack ends in one step.
+func TestScanned_OfListpacks(t *testing.T) {
+	step := func(cursor string) wire.Reply {
+		return wire.Reply{Kind: '*', Items: []wire.Reply{
+			{Kind: '$', Text: []byte(cursor)}, {Kind: '*'},
+		}}
+	}
+	encoding := Call{Name: "object|encoding", Arguments: wire.Arguments("OBJECT", "ENCODING", "k")}
+	scan := Call{Name: "hscan", Arguments: wire.Arguments("HSCAN", "k", "0", "COUNT", "1")}
+	sequence := Sequence{Calls: []Call{encoding, scan}}
+	for _, c := range []struct {
+		encoding, valkey, subject string
+		want                      bool
+	}{
+		{"listpack", "0", "0", true},
+		{"listpack", "0", "5", false},
+		{"hashtable", "0", "5", true},
+		{"hashtable", "7", "5", true},
+	} {
+		answers := func(cursor string) Answers {
+			name := wire.Reply{Kind: '$', Text: []byte(c.encoding)}
+			return Answers{Replies: []wire.Reply{name, step(cursor)}}
+		}
+		found := compare(sequence, answers(c.valkey), answers(c.subject))
+		if isEqual := found == nil; isEqual != c.want {
+			t.Errorf("%+v: %v", c, found)
+		}
+	}
+}

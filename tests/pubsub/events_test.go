@@ -106,6 +106,7 @@ BLMOVE bl bl2 LEFT LEFT 0
 BRPOPLPUSH bl2 bl 0
 BLMPOP 0 1 bl LEFT
 RPUSH lt a
+LTRIM lt 0 -1
 LTRIM lt 5 6
 HSET h f v g w
 HSET h f v
@@ -143,6 +144,11 @@ HEXPIRE h3 0 FIELDS 1 f
 HSET hw f v g w
 HSETEX hw FXX EX 0 FIELDS 1 f v
 HEXPIREAT hw 99999999999 FIELDS 1 g
+HSETEX hw PXAT 1 FIELDS 1 none v
+HSETEX nohash PXAT 1 FIELDS 1 f v
+HSETEX hw PXAT 1 FIELDS 2 none v g v
+XAUTOCLAIM no g c bad 0
+COPY no nohash
 DEL k k2 no
 UNLINK m1 m2
 SET r1 v

@@ -345,8 +345,9 @@ fn take_over_single_file(
         return Ok(());
     }
     if is_empty {
-        let text = format!("file {} seq 1 type b\n", names.file_name);
-        *manifest = Manifest::parse(text.as_bytes()).map_err(LoadError::Manifest)?;
+        let (name, sequence) = (names.file_name.clone(), 1);
+        manifest.base = Some(ManifestEntry { name, sequence, role: FileRole::Base });
+        manifest.base_sequence = sequence;
         disk.create_directory(&names.directory()).map_err(failed(&names.directory()))?;
         names.write_manifest(disk, manifest).map_err(failed(&names.manifest()))?;
     }

@@ -19,7 +19,7 @@
 //! base: nothing of it counts before.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use tidemill_journal::Merged;
@@ -203,9 +203,14 @@ impl AppendOnlyFile {
         let mut present = lock(&self.manifest);
         // A name that a failed attempt left in a manifest is not used again.
         present.base_sequence = manifest.base_sequence;
-        self.disk.rename(&temporary, &directory.join(&name))?;
-        self.disk.sync_directory(&directory)?;
-        self.names.write_manifest(&*self.disk, &manifest)?;
+        let base = directory.join(&name);
+        self.disk.rename(&temporary, &base)?;
+        let written = self.disk.sync_directory(&directory);
+        let written = written.and_then(|()| self.names.write_manifest(&*self.disk, &manifest));
+        if let Err(error) = written {
+            self.remove_unnamed(&base, &name);
+            return Err(error);
+        }
         self.remove_history(&mut manifest);
         *present = manifest;
         drop(present);
@@ -216,6 +221,16 @@ impl AppendOnlyFile {
         }
         log::info!("Successfully created the base AOF file {name}");
         Ok(())
+    }
+
+    /// Removes a base that was not put into its place, unless the manifest on the disk may name it:
+    /// it does if only the sync of its directory failed, and then a start needs the base.
+    fn remove_unnamed(&self, base: &Path, name: &str) {
+        let manifest = read_manifest(&*self.disk, &self.names);
+        let is_named = |manifest: &Manifest| manifest.files().any(|entry| entry.name == name);
+        if manifest.is_ok_and(|manifest| !manifest.as_ref().is_some_and(is_named)) {
+            let _ = self.disk.unlink(base);
+        }
     }
 
     fn expect_generation(&self, rewrite: &Rewrite) -> io::Result<()> {

@@ -459,6 +459,20 @@ fn an_old_single_file_is_taken_over_also_after_an_interruption() {
     }
 }
 
+/// The manifest has the name in quotes.
+#[test]
+fn an_old_single_file_of_any_name_is_taken_over() {
+    let disk = PowerDisk::default();
+    let names = LogNames { file_name: "my log".into(), ..names() };
+    disk.put(Path::new("root/my log"), SET.as_bytes());
+    for _ in 0..2 {
+        let mut found = Collected::default();
+        let loaded = load(&disk, &names, true, &mut found).expect("an old log");
+        assert_eq!(found.commands, ["SET k v"]);
+        assert_eq!(loaded.manifest.base_sequence, 1);
+    }
+}
+
 #[test]
 fn a_snapshot_without_a_log_is_not_ignored() {
     let disk = PowerDisk::default();

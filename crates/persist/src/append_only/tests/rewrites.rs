@@ -151,6 +151,9 @@ fn a_full_disk_leaves_several_increments_and_the_next_rewrite_removes_them() {
         log.file.write_and_sync();
         assert!(!log.file.status().has_failed);
         assert_eq!(survivors(&disk, "full").join(";"), history.join(";"), "room {room}");
+        let bases = disk.list(Path::new("root/dir")).expect("it is there");
+        let bases = bases.iter().filter(|name| name.to_string_lossy().contains(".base.")).count();
+        assert_eq!(bases, 1, "room {room}: a base that no manifest names");
         assert!(rewrite(&log, &disk, &mut history, "y"));
         assert_eq!(survivors(&disk, "room").join(";"), history.join(";"), "room {room}");
         let manifest = read_manifest(&disk, &names()).expect("a manifest").expect("one");

@@ -143,7 +143,8 @@ func mayRepeatOpen(ctx context.Context, err error, flags commandFlags, options *
 		return true
 	}
 	if errors.Is(err, ErrProtocol) {
-		return false // the same answer would end the next connection, and everybody's requests on it
+		// The same answer would end the next connection, and everybody's requests on it.
+		return false
 	}
 	safe := flags&commandReads != 0 && !options.NoRetry || idempotent(ctx)
 	return errors.Is(err, ErrMaybeSent) && safe

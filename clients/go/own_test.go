@@ -113,15 +113,17 @@ func TestClient_RefusesWhatHasNoReplyOfItsOwn(t *testing.T) {
 		}
 		defer d.Close()
 		for _, line := range [][]any{{"SUBSCRIBE", "c"}, {"psubscribe", "c*"}, {"UNSUBSCRIBE"},
-			{"SSUBSCRIBE", "c"}, {"MONITOR"}, {"SYNC"}, {"PSYNC", "?", -1}, {"CLIENT", "REPLY", "OFF"},
-			{"REPLCONF", "ACK", 1}, {"CLUSTER", "SYNCSLOTS", "FINISH"}, {"SCRIPT", "DEBUG", "YES"}} {
+			{"SSUBSCRIBE", "c"}, {"MONITOR"}, {"SYNC"}, {"PSYNC", "?", -1},
+			{"CLIENT", "REPLY", "OFF"},
+			{"REPLCONF", "ACK", 1}, {"CLUSTER", "SYNCSLOTS", "FINISH"},
+			{"SCRIPT", "DEBUG", "YES"}} {
 			var b Batch
 			b.Add(line...)
 			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			_, batchErr := c.RunBatch(ctx, &b)
 			for _, err := range []error{
-				c.Do(ctx, line...).Err(), d.Do(ctx, line...).Err(), c.Go(ctx, line...).Wait(ctx).Err(),
-				batchErr,
+				c.Do(ctx, line...).Err(), d.Do(ctx, line...).Err(),
+				c.Go(ctx, line...).Wait(ctx).Err(), batchErr,
 			} {
 				if !errors.Is(err, ErrArgument) || !errors.Is(err, ErrNotSent) {
 					t.Fatal(line, err)

@@ -107,7 +107,8 @@ func TestBatch_CutOffAnywhereIsExecutedOnceAtMost(t *testing.T) {
 			err := run(testContext(t, 10*time.Second), c)
 			if errors.Is(err, ErrNotSent) != (conn.whole() == 0) ||
 				errors.Is(err, ErrMaybeSent) != (conn.whole() > 0) {
-				t.Errorf("%s cut off after %d bytes, %d commands: %v", name, room, conn.whole(), err)
+				t.Errorf("%s cut off after %d bytes, %d commands: %v", name, room, conn.whole(),
+					err)
 			}
 			if conn.whole() > 0 && dials.Load() > 1 {
 				t.Errorf("%s cut off after %d bytes: sent again", name, room)

@@ -94,8 +94,8 @@ func TestPipe_SilenceEndsBesideMoreRequests(t *testing.T) {
 	}{
 		{"small", 100, timeout / 50, mute{newFarServer(0, 1, 1)}, true},
 		{"large", 100 << 10, timeout / 50, mute{newFarServer(0, 1, 1)}, true},
-		{"buffered", 4 << 20, timeout / 50, &narrow{farServer: newFarServer(0, 1, 1), room: 8 << 20},
-			true},
+		{"buffered", 4 << 20, timeout / 50,
+			&narrow{farServer: newFarServer(0, 1, 1), room: 8 << 20}, true},
 		{"upload", 64 << 20, 0, &narrow{farServer: newFarServer(0, 1, 1), room: 1 << 40,
 			pause: time.Second}, false},
 	} {
@@ -203,13 +203,14 @@ func TestNode_DialsAgainAfterPausesWhereConnectionsDieYoung(t *testing.T) {
 				slowest = max(slowest, time.Since(asked))
 				time.Sleep(c.lives)
 				r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
-				if reply, _ := p.do(context.Background(), r); !errors.Is(reply.Err(), ErrNotSent) {
+				reply, _ := p.do(context.Background(), r)
+				if !errors.Is(reply.Err(), ErrNotSent) {
 					t.Fatal(reply)
 				}
 			}
 			if dials < c.min || dials > c.max || c.lives > 0 && slowest > 0 {
-				t.Errorf("connections live %v: %d dials in a minute, waited up to %v", c.lives, dials,
-					slowest)
+				t.Errorf("connections live %v: %d dials in a minute, waited up to %v", c.lives,
+					dials, slowest)
 			}
 			_ = n.close(context.Background())
 		})
@@ -270,7 +271,8 @@ func TestPacing_TakesAnyBounds(t *testing.T) {
 		for range 100 {
 			p.failed(at, &options)
 			if p.pause <= 0 || p.until.Before(at) {
-				t.Fatalf("%v to %v: a pause of %v", options.BackoffMin, options.BackoffMax, p.pause)
+				t.Fatalf("%v to %v: a pause of %v", options.BackoffMin, options.BackoffMax,
+					p.pause)
 			}
 		}
 	}

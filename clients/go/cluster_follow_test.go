@@ -355,8 +355,8 @@ func TestCluster_ExecRefusedByAReplicaIsSentToThePrimary(t *testing.T) {
 	}
 }
 
-// What was sent and may have been executed stays of unknown outcome, also when a later attempt is
-// first redirected and then not sent at all.
+// An outcome that became unknown stays so, also when a later attempt is first redirected and then
+// not sent at all.
 func TestCluster_UnknownOutcomeIsNotForgottenBehindARedirection(t *testing.T) {
 	checkLeaks(t)
 	ctx := testContext(t, 20*time.Second)

@@ -377,8 +377,11 @@ func (p *pipe) finish() {
 			r.complete()
 		}
 	}
-	p.reader.due, p.flight, p.writer.batch, p.queue = nil, nil, nil, nil
+	p.reader.due, p.flight, p.writer.batch = nil, nil, nil
 	p.reader.next = 0
+	p.mu.Lock()
+	p.queue = nil // statistics look at it
+	p.mu.Unlock()
 	if p.writer.pauser != nil {
 		p.writer.pauser.close()
 	}

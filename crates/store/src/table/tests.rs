@@ -148,7 +148,7 @@ fn a_walk_meets_entries_once_beside_a_merge() {
     for number in 0..COUNT {
         let before = segment_count();
         let (_, first) = tested.table.segments(section()).next().expect("there are entries");
-        let first_count = first.entry_count() as usize;
+        let first_count = first.entry_count();
         let mut walk = tested.table.entries(&tested.seed, section());
         let mut met: Vec<_> = walk.by_ref().take(first_count).map(EntryRef::pointer).collect();
         let gone = tested.take(number);

@@ -42,8 +42,8 @@ type Options struct {
 	ConnectWait time.Duration
 	// PingInterval is how long a connection is unused before it is probed [30s]; negative: never.
 	PingInterval time.Duration
-	// BackoffMin and BackoffMax bound the jittered, doubling pause between attempts to connect, also
-	// where connections are made and soon lost again [8ms, 1s].
+	// BackoffMin and BackoffMax bound the jittered, doubling pause between attempts to connect,
+	// also where connections are made and soon lost again [8ms, 1s].
 	BackoffMin, BackoffMax time.Duration
 
 	// MaxPending bounds the requests of one pipe that are queued or in flight; callers above it

@@ -203,7 +203,8 @@ func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 	listsShrank := false
 	for index, call := range sequence.Calls {
 		call.ListsShrank = listsShrank
-		call.IsOfSmall = index > 0 && isOfSmall(call, sequence.Calls[index-1], valkey.Replies[index-1])
+		call.IsOfSmall = index > 0 &&
+			isOfSmall(call, sequence.Calls[index-1], valkey.Replies[index-1])
 		listsShrank = listsShrank || takesFromLists(call)
 		left, right := valkey.Replies[index], subject.Replies[index]
 		if !equal(call, queued, left, right) {

@@ -134,7 +134,7 @@ impl Listener {
         let (socket, peer) = net::acceptfrom_with(&self.socket, flags)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         if keepalive_s > 0 {
-            // Linux refuses more than 32,767 s. The client is served all the same.
+            // Linux refuses more than 32,767 s. The client is served without.
             let _ = set_keepalive(&socket, keepalive_s);
         }
         let peer = peer.and_then(tcp_address);

@@ -1,5 +1,7 @@
 //! From options to running workers.
 
+mod change_over;
+
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -46,7 +48,7 @@ use crate::persistence::{self, SnapshotFile};
 use crate::process::background::{self, PidFile};
 use crate::process::crash;
 use crate::process::descriptors;
-use crate::process::oom_score::{OomScore, OomScoreSetter};
+use crate::process::oom_score::OomScoreSetter;
 use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::readiness::{Readiness, announce};
@@ -169,7 +171,6 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         replication_id: identity()?,
         commit: start.commit,
         file: start.file.clone(),
-        rewriting: Mutex::default(),
         rcu_flavour: options.rcu_flavour.clone(),
         supervisor: start.supervisor,
         listeners: Arc::clone(&listeners),
@@ -501,8 +502,6 @@ struct Process {
     /// The commit that the binary is built from.
     commit: &'static str,
     file: Option<PathBuf>,
-    /// Locked while the file is read and written again.
-    rewriting: Mutex<()>,
     rcu_flavour: String,
     supervisor: Supervisor,
     listeners: Arc<Listeners>,
@@ -575,8 +574,9 @@ impl Host for Process {
             return Err("ERR The server is running without a config file".into());
         };
         let failed = |error: io::Error| format!("ERR Rewriting config file: {}", reason(&error));
-        // What one rewrite reads is what the one before wrote.
-        let _one = self.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each rewrite reads what the one before wrote.
+        static REWRITING: Mutex<()> = Mutex::new(());
+        let _one = REWRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let old = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             old => old.map_err(failed)?,
@@ -706,101 +706,6 @@ impl Host for Process {
         ];
         facts.extend(self.reception.facts(now_s as i64));
         facts
-    }
-}
-
-impl Process {
-    /// Sets the score by which the kernel kills, if that has changed: a start goes on without it,
-    /// and so does CONFIG SET of something else.
-    fn set_oom_score(
-        &self,
-        next: &ServerConfig,
-        changed: &[&'static str],
-    ) -> Result<(), (&'static str, String)> {
-        let of_score = |name: &&&'static str| name.starts_with("oom-score-adj");
-        let Some(name) = changed.iter().find(of_score) else { return Ok(()) };
-        let refused = |_| (*name, "Failed to set current oom_score_adj. Check server logs.".into());
-        self.oom_score.set(OomScore::of(next)).map_err(refused)
-    }
-
-    /// Changes over to another configuration where that can fail only by doing it. What fails
-    /// leaves all as it is at present.
-    fn change_over(
-        &self,
-        present: &ServerConfig,
-        next: &ServerConfig,
-        changed: &[&'static str],
-    ) -> Result<(), (&'static str, String)> {
-        self.move_listeners(next, changed)?;
-        let changed_over = self.change_over_rest(next, changed);
-        if changed_over.is_err() {
-            // What cannot be had back is logged.
-            let _ = self.move_listeners(present, changed);
-            if changed.contains(&"jemalloc-bg-thread") {
-                let _ = purge_in_background(present, &self.placement);
-            }
-        }
-        changed_over
-    }
-
-    fn change_over_rest(
-        &self,
-        next: &ServerConfig,
-        changed: &[&'static str],
-    ) -> Result<(), (&'static str, String)> {
-        if changed.contains(&"jemalloc-bg-thread") {
-            purge_in_background(next, &self.placement)
-                .map_err(|reason| ("jemalloc-bg-thread", reason))?;
-        }
-        // The log is not switched back: it comes last.
-        self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
-        self.durability.log().keep_history(next.append_only.keeps_history);
-        Ok(())
-    }
-
-    /// Loads keys and certificates for another configuration if it concerns them: the context, none
-    /// without a port.
-    fn prepare_tls(
-        &self,
-        next: &ServerConfig,
-        changed: &[&'static str],
-    ) -> Result<Option<Option<TlsContext>>, (&'static str, String)> {
-        // That name is read with each connection.
-        let of_tls =
-            |name: &&&'static str| name.starts_with("tls-") && **name != "tls-auth-clients-user";
-        let Some(name) = changed.iter().find(of_tls) else { return Ok(None) };
-        match tls_context(next) {
-            Ok(context) => Ok(Some(context)),
-            Err(error) => {
-                log::warn!("{error}");
-                Err((*name, "Unable to update TLS configuration. Check server logs.".into()))
-            }
-        }
-    }
-
-    /// Listens where another configuration says, if that has changed.
-    fn move_listeners(
-        &self,
-        next: &ServerConfig,
-        changed: &[&'static str],
-    ) -> Result<(), (&'static str, String)> {
-        let of_listeners = |name: &&&'static str| matches!(**name, "bind" | "port" | "tls-port");
-        let (name, reason) = match changed.iter().find(of_listeners) {
-            None => return Ok(()),
-            Some(&"bind") => ("bind", "Failed to bind to specified addresses."),
-            Some(&"port") => ("port", "Unable to listen on this port. Check server logs."),
-            Some(_) => ("tls-port", "Unable to listen on this port. Check server logs."),
-        };
-        self.listeners.move_to(next).map_err(|_| (name, reason.into()))?;
-        let addresses = self.listeners.addresses();
-        for (kind, of_kind) in [("tcp", false), ("tls", true)] {
-            let all = addresses.iter().filter(|(_, is_tls)| *is_tls == of_kind);
-            let all: Vec<String> = all.map(|(address, _)| address.to_string()).collect();
-            if kind == "tcp" || !all.is_empty() {
-                log::info!("Listening on {kind} [{}] from now on", all.join(", "));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ mod admit;
 mod batch;
 mod batch_prefetch;
 mod brief;
+mod credit;
 mod defrag;
 mod evict;
 mod executor;

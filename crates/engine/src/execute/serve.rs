@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::{Found, Section, SlotNumber};
 
-use super::evict::refuses_waiter;
+use super::credit::refuses_waiter;
 use super::permission;
 use super::registry;
 use super::script;

@@ -67,7 +67,7 @@ impl LiveConfig {
         let changed: Vec<&'static str> =
             next.changed_among(changes, &current.configuration).collect();
         if let Err((name, reason)) = host.prepare(&current.configuration, &next, &changed) {
-            // What workers take from the host may have been made anew on the way back.
+            // On the way back the host may have made anew a part that workers have taken.
             self.look_again();
             return Err(SetError::Failed { name: name.into(), reason });
         }

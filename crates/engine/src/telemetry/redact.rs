@@ -2,11 +2,14 @@
 
 use tidemill_resp::request::ArgumentView;
 
-use crate::access::options::is;
 use crate::command::Command;
 use crate::config::is_secret;
 
 const REDACTED: &[u8] = b"(redacted)";
+
+fn is(option: &[u8], name: &[u8]) -> bool {
+    option.eq_ignore_ascii_case(name)
+}
 
 /// The arguments of a command as logs and monitors show them: passwords are left out.
 pub(crate) fn shown_arguments<'a>(
@@ -25,14 +28,14 @@ pub(crate) fn shown_arguments<'a>(
     };
     let credentials = match command.name {
         "hello" => credentials(args, 2, |option| match () {
-            () if is(option, "AUTH") => Some((2, 2)),
-            () if is(option, "SETNAME") => Some((1, 0)),
+            () if is(option, b"AUTH") => Some((2, 2)),
+            () if is(option, b"SETNAME") => Some((1, 0)),
             () => Some((0, 0)),
         }),
         "migrate" => credentials(args, 6, |option| match () {
-            () if is(option, "AUTH") => Some((1, 1)),
-            () if is(option, "AUTH2") => Some((2, 2)),
-            () if is(option, "KEYS") => None,
+            () if is(option, b"AUTH") => Some((1, 1)),
+            () if is(option, b"AUTH2") => Some((2, 2)),
+            () if is(option, b"KEYS") => None,
             () => Some((0, 0)),
         }),
         _ => Vec::new(),

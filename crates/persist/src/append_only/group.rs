@@ -206,7 +206,7 @@ fn sum_of(file: &dyn DiskFile, range: std::ops::Range<u64>) -> io::Result<u32> {
     Ok(sum.0.finalize())
 }
 
-/// What a file says of its durable bytes.
+/// Durable bytes of a file, as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DurableBytes {
     /// Bytes that were durable for certain, which end between two groups; none if nothing says so.
@@ -220,7 +220,7 @@ impl DurableBytes {
     /// A file that says nothing.
     pub(super) const UNKNOWN: DurableBytes = DurableBytes { certain: None, claimed: 0 };
 
-    /// What a file without a snapshot says. Blocks on the disk: reads back from the end to the last
+    /// Those of a file without a snapshot. Blocks on the disk: reads back from the end to the last
     /// mark, or, in a file without a word, scans all of it.
     ///
     /// # Errors
@@ -239,7 +239,7 @@ impl DurableBytes {
         Ok(DurableBytes { certain, claimed: certain.unwrap_or(0) })
     }
 
-    /// What a file without a word says: marks between commands. Behind the place where it stops
+    /// Those of a file without a word: marks between commands. Behind the place where it stops
     /// being commands a line may be a mark or be in a value.
     fn by_scan(file: &dyn DiskFile) -> io::Result<DurableBytes> {
         let mut scan = Scan::new(file, 0);

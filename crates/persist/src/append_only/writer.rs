@@ -73,7 +73,7 @@ impl Increment {
 }
 
 impl Writer {
-    /// A writer of an increment, beside other files of so many bytes, which reads at a cursor.
+    /// A writer of an increment, beside other files of `other_bytes`, which reads at a cursor.
     pub(super) fn new(increment: Increment, other_bytes: u64, cursor: Cursor) -> Writer {
         let Increment { file, word, length } = increment;
         Writer {

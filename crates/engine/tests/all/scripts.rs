@@ -246,21 +246,33 @@ fn messages_of_a_run_that_is_taken_back_are_not_told_and_come_once() {
 const LONG: &str = " local t = os.clock() while os.clock() < t + 1000 do end ";
 const LONG_MS: u64 = 1_000_000;
 
-/// Gives a script with [`LONG`] in it its first turn. The next one ends that loop.
-fn begin_long(server: &mut Server, client: u64, input: &[u8]) {
+/// Calls `act` beside a clock that runs, in steps of some milliseconds.
+fn beside_clock<T>(server: &mut Server, step_ms: u64, act: impl FnOnce(&mut Server) -> T) -> T {
     let (clock, is_over) = (server.clock.clone(), AtomicBool::new(false));
-    let next = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                clock.advance_ms(1);
+                clock.advance_ms(step_ms);
                 thread::yield_now();
             }
         });
-        let next = server.turn_once(client, input);
+        let result = act(server);
         is_over.store(true, Ordering::Relaxed);
-        next
+        result
+    })
+}
+
+/// Gives a script with [`LONG`] in it its first turn.
+fn begin_long(server: &mut Server, client: u64, input: &[u8]) {
+    assert_eq!(beside_clock(server, 1, |server| server.turn_once(client, input)), Next::Turn);
+}
+
+/// Gives it turns to its end. The first one may have ended before the loop.
+fn end_long(server: &mut Server, client: u64) {
+    server.clock.advance_ms(LONG_MS);
+    beside_clock(server, 100, |server| {
+        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
     });
-    assert_eq!(next, Next::Turn);
 }
 
 #[test]
@@ -278,8 +290,7 @@ fn a_read_only_script_is_of_one_moment_beside_a_flush_and_an_exchange_of_databas
         server.call(other, &["MSET", "x", "old", "y", "old"]);
         begin_long(&mut server, client, &eval_by("EVAL_RO", &script, &["x", "y"]));
         assert_eq!(server.call(other, command), "+OK\r\n");
-        server.clock.advance_ms(LONG_MS);
-        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        end_long(&mut server, client);
         let reply = format!("*2\r\n$3\r\n{found}\r\n$3\r\n{found}\r\n");
         assert_eq!(server.take_output(client), reply, "{command:?}");
     }
@@ -302,8 +313,7 @@ fn walks_and_counts_wait_for_a_script_that_has_emptied_a_slot() {
         begin_long(&mut server, client, &eval(&script, &["k"]));
         let next = server.turn_once(other, request.as_bytes());
         assert_eq!(next, Next::WakeUp(WakeUp::Message), "{request:?}");
-        server.clock.advance_ms(LONG_MS);
-        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        end_long(&mut server, client);
         assert_eq!(server.turn_once(other, b""), Next::Input { wanted: 1 });
         assert_eq!(server.take_output(other), reply);
     }
@@ -327,8 +337,7 @@ fn a_walk_that_is_refused_beside_a_busy_script_is_not_gone_on_with() {
         assert!(server.take_output(other).starts_with("-BUSY"), "{request:?}");
         assert_eq!(server.turn_once(other, request.as_bytes()), Next::Input { wanted: 1 });
         assert!(server.take_output(other).starts_with("-BUSY"), "{request:?} at once");
-        server.clock.advance_ms(LONG_MS);
-        while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
+        end_long(&mut server, client);
         assert_eq!(server.call(other, &["DEL", "hello"]), ":1\r\n");
         assert_eq!(server.call(other, &["KEYS", "*"]), "*1\r\n$3\r\nbar\r\n", "{request:?}");
         assert_eq!(server.call(other, &["DBSIZE"]), ":1\r\n");

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tidemill_engine::execute::Next;
 use tidemill_engine::shared::Shared;
@@ -246,11 +247,16 @@ fn messages_of_a_run_that_is_taken_back_are_not_told_and_come_once() {
 const LONG: &str = " local t = os.clock() while os.clock() < t + 1000 do end ";
 const LONG_MS: u64 = 1_000_000;
 
-/// Calls `act` beside a clock that runs, in steps of some milliseconds.
-fn beside_clock<T>(server: &mut Server, step_ms: u64, act: impl FnOnce(&mut Server) -> T) -> T {
+/// Calls `act` beside a clock that runs in steps of some milliseconds, after a real pause.
+fn beside_clock<T>(
+    server: &mut Server,
+    (step_ms, pause): (u64, Duration),
+    act: impl FnOnce(&mut Server) -> T,
+) -> T {
     let (clock, is_over) = (server.clock.clone(), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
+            thread::sleep(pause);
             while !is_over.load(Ordering::Relaxed) {
                 clock.advance_ms(step_ms);
                 thread::yield_now();
@@ -262,15 +268,16 @@ fn beside_clock<T>(server: &mut Server, step_ms: u64, act: impl FnOnce(&mut Serv
     })
 }
 
-/// Gives a script with [`LONG`] in it its first turn.
+/// Gives a script with [`LONG`] in it its first turn, long enough to reach that.
 fn begin_long(server: &mut Server, client: u64, input: &[u8]) {
-    assert_eq!(beside_clock(server, 1, |server| server.turn_once(client, input)), Next::Turn);
+    let clock = (1, Duration::from_millis(100));
+    assert_eq!(beside_clock(server, clock, |server| server.turn_once(client, input)), Next::Turn);
 }
 
-/// Gives it turns to its end. The first one may have ended before the loop.
+/// Gives it turns to its end.
 fn end_long(server: &mut Server, client: u64) {
     server.clock.advance_ms(LONG_MS);
-    beside_clock(server, 100, |server| {
+    beside_clock(server, (100, Duration::ZERO), |server| {
         while server.turn_once(client, b"") != (Next::Input { wanted: 1 }) {}
     });
 }

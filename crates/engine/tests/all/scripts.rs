@@ -259,7 +259,7 @@ fn beside_clock<T>(
             thread::sleep(pause);
             while !is_over.load(Ordering::Relaxed) {
                 clock.advance_ms(step_ms);
-                thread::yield_now();
+                thread::sleep(Duration::from_micros(200));
             }
         });
         let result = act(server);

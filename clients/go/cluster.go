@@ -108,9 +108,6 @@ func (c *Cluster) followFrom(
 	}
 	reply, reusable := c.attempt(ctx, target, r, info, false)
 	if !reusable {
-		if errors.Is(reply.Err(), context.DeadlineExceeded) {
-			c.suspicion() // the node may hang
-		}
 		return reply
 	}
 	return c.followOn(ctx, target, r, reply, info, slot)

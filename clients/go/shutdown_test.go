@@ -28,25 +28,34 @@ func startOneNodeCluster(t *testing.T, args ...string) *testServer {
 	return s
 }
 
+// shutter is a client or a cluster.
+type shutter interface {
+	Do(ctx context.Context, args ...any) Reply
+	Shutdown(ctx context.Context) error
+	Stats() PipeStats
+}
+
+// newShutter makes a client of a cluster of one server, or of that server alone.
+func newShutter(t *testing.T, ctx context.Context, address string, cluster bool) shutter {
+	t.Helper()
+	if !cluster {
+		return newTestClient(t, address)
+	}
+	whole, err := NewCluster(ctx, []string{address}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return whole
+}
+
 // A server that does not answer holds Shutdown up to its deadline and no longer.
 func TestShutdown_EndsAtItsDeadline(t *testing.T) {
-	type client interface {
-		Do(ctx context.Context, args ...any) Reply
-		Shutdown(ctx context.Context) error
-		Stats() PipeStats
-	}
 	for _, cluster := range []bool{false, true} {
 		t.Run(fmt.Sprint("cluster ", cluster), func(t *testing.T) {
 			checkLeaks(t)
 			ctx := testContext(t, 30*time.Second)
 			s := startOneNodeCluster(t)
-			var c client = newTestClient(t, s.address)
-			if cluster {
-				var err error
-				if c, err = NewCluster(ctx, []string{s.address}, Options{}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			c := newShutter(t, ctx, s.address, cluster)
 			blocked, pending := make(chan error, 1), make(chan error, 1)
 			go func() { blocked <- c.Do(ctx, "BLPOP", "list", 0).Err() }()
 			admin := newTestClient(t, s.address)
@@ -88,22 +97,12 @@ func TestShutdown_EndsAtItsDeadline(t *testing.T) {
 // Callers that go on asking do not keep Shutdown waiting: what they ask after it began is refused,
 // what they asked before is answered.
 func TestShutdown_EndsUnderLoadWithoutUnknownOutcomes(t *testing.T) {
-	type client interface {
-		Do(ctx context.Context, args ...any) Reply
-		Shutdown(ctx context.Context) error
-	}
 	for _, cluster := range []bool{false, true} {
 		t.Run(fmt.Sprint("cluster ", cluster), func(t *testing.T) {
 			checkLeaks(t)
 			ctx := testContext(t, 30*time.Second)
 			s := startOneNodeCluster(t)
-			var c client = newTestClient(t, s.address)
-			if cluster {
-				var err error
-				if c, err = NewCluster(ctx, []string{s.address}, Options{}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			c := newShutter(t, ctx, s.address, cluster)
 			var group sync.WaitGroup
 			var started sync.WaitGroup
 			for range 64 {

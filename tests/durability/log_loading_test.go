@@ -471,17 +471,23 @@ func TestInfo_TellsTheProgressOfSavesAndRewrites(t *testing.T) {
 	}
 }
 
+// launchSynced starts a server in a directory whose log is durable with each reply.
+func launchSynced(t *testing.T, kind instance.Kind, dir string) (*instance.Server, *wire.Conn) {
+	t.Helper()
+	server, err := instance.Launch(kind, dir, "--appendonly", "yes", "--appendfsync", "always")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	return server, server.Dial(t)
+}
+
 // A field whose time is over since the base was written is there when a command behind the base
 // kept it, and gone when none did.
 func TestLogLoading_FieldsThatWereKept(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
 		directory := t.TempDir()
-		directives := []string{"--appendonly", "yes", "--appendfsync", "always"}
-		server, err := instance.Launch(kind, directory, directives...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn := server.Dial(t)
+		server, conn := launchSynced(t, kind, directory)
 		for _, key := range []string{"persisted", "refreshed", "left"} {
 			do(t, conn, "HSET", key, "f", "v", "other", "w")
 			do(t, conn, "HPEXPIRE", key, "800", "FIELDS", "1", "f")
@@ -491,16 +497,12 @@ func TestLogLoading_FieldsThatWereKept(t *testing.T) {
 		do(t, conn, "HEXPIRE", "refreshed", "1000", "FIELDS", "1", "f")
 		server.Kill()
 		time.Sleep(time.Second)
-		if server, err = instance.Launch(kind, directory, directives...); err != nil {
-			t.Fatal(err)
-		}
-		conn = server.Dial(t)
+		_, conn = launchSynced(t, kind, directory)
 		for key, want := range map[string]string{"persisted": "v", "refreshed": "v", "left": ""} {
 			if value := string(do(t, conn, "HGET", key, "f").Text); value != want {
 				t.Errorf("%v: field of %s is %q behind the replay", kind, key, value)
 			}
 		}
-		server.Kill()
 	}
 }
 
@@ -508,20 +510,12 @@ func TestLogLoading_FieldsThatWereKept(t *testing.T) {
 func TestLogLoading_PendingEntriesKeepTheirAge(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
 		directory := t.TempDir()
-		directives := []string{"--appendonly", "yes", "--appendfsync", "always"}
-		server, err := instance.Launch(kind, directory, directives...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn := server.Dial(t)
+		server, conn := launchSynced(t, kind, directory)
 		do(t, conn, "XADD", "s", "1-1", "f", "v")
 		do(t, conn, "XGROUP", "CREATE", "s", "g", "0")
 		do(t, conn, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
 		server.Kill()
-		if server, err = instance.Launch(kind, directory, directives...); err != nil {
-			t.Fatal(err)
-		}
-		conn = server.Dial(t)
+		_, conn = launchSynced(t, kind, directory)
 		const hour = 3_600_000
 		pending := do(t, conn, "XPENDING", "s", "g", "-", "+", "10")
 		if idle := pending.Items[0].Items[2].Int(); idle < 0 || idle > hour {
@@ -533,6 +527,5 @@ func TestLogLoading_PendingEntriesKeepTheirAge(t *testing.T) {
 				t.Errorf("%v: %s of the consumer is %d ms", kind, consumer.Items[at-1].Text, ms)
 			}
 		}
-		server.Kill()
 	}
 }

@@ -247,6 +247,15 @@ fn messages_of_a_run_that_is_taken_back_are_not_told_and_come_once() {
 const LONG: &str = " local t = os.clock() while os.clock() < t + 1000 do end ";
 const LONG_MS: u64 = 1_000_000;
 
+/// Flag that is set when it goes out of scope, also by a panic.
+struct SetOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Calls `act` beside a clock that runs in steps of some milliseconds, after a real pause.
 fn beside_clock<T>(
     server: &mut Server,
@@ -262,9 +271,8 @@ fn beside_clock<T>(
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        let result = act(server);
-        is_over.store(true, Ordering::Relaxed);
-        result
+        let _over = SetOnDrop(&is_over);
+        act(server)
     })
 }
 

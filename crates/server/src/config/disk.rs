@@ -69,7 +69,10 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
 fn write_synced(temporary: &Path, contents: &[u8], original: &Path) -> io::Result<()> {
     // A file with passwords must not be readable by others for a moment either: the mode comes
     // before the contents.
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+    let mut file = OpenOptions::new();
+    // A process of the same number may have left its file in a crash.
+    let file = file.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = file.open(temporary)?;
     match fs::metadata(original) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         original => file.set_permissions(original?.permissions())?,
@@ -126,6 +129,24 @@ mod tests {
         let made = fs::metadata(directory.0.join("none.conf")).expect("it is there");
         assert_eq!((made.len(), made.permissions().mode() & 0o777), (3, 0o600));
         assert!(replace(&directory.0.join("none/a.conf"), b"").is_err());
+    }
+
+    #[test]
+    fn replacing_takes_over_a_file_that_a_crash_has_left() {
+        let directory = Directory::new("replace-behind-crash");
+        let path = directory.file("a.conf", "old");
+        let next = temporary_beside(&path).expect("a name");
+        let (stem, number) = next.to_str().and_then(|name| name.rsplit_once('.')).expect("tmp");
+        assert_eq!(number, "tmp");
+        let (stem, number) = stem.rsplit_once('.').expect("the number of the call");
+        let number: u64 = number.parse().expect("a number");
+        // Other tests take some of them.
+        for number in number..number + 1000 {
+            fs::write(format!("{stem}.{number}.tmp"), "longer than the new contents")
+                .expect("ours");
+        }
+        replace(&path, b"new").expect("a writable directory");
+        assert_eq!(fs::read(&path).expect("the file is there"), b"new");
     }
 
     #[test]

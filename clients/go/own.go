@@ -54,12 +54,14 @@ func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
 			return &ownPipe{newPipe(conn, o.options, nil), conn}, nil
 		}
 		pace.failed(time.Now(), o.options)
-		if ctx.Err() != nil || finalError(err) || errors.Is(err, ErrClosed) ||
-			pace.until.After(until) {
+		if finalError(err) || errors.Is(err, ErrClosed) || pace.until.After(until) {
 			return nil, err
 		}
 		if cause := pauseFor(ctx, time.Until(pace.until)); cause != nil {
-			return nil, notSent(errors.Join(cause, err))
+			if !errors.Is(err, cause) { // a Dialer may answer with an error of its own
+				err = notSent(errors.Join(cause, err))
+			}
+			return nil, err
 		}
 	}
 }

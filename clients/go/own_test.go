@@ -51,6 +51,23 @@ func TestOwn_WaitsForAConnection(t *testing.T) {
 	}
 }
 
+// The context's end is seen also where the Dialer, which sees it first, does not say so.
+func TestOwn_NamesTheContextsEnd(t *testing.T) {
+	checkLeaks(t)
+	c := newTestClient(t, "nowhere", func(o *Options) {
+		o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, errors.New("planted refusal")
+		}
+	})
+	short, cancel := context.WithTimeout(testContext(t, 20*time.Second), 20*time.Millisecond)
+	defer cancel()
+	err := c.Do(short, "BLPOP", "list", 1).Err()
+	if !errors.Is(err, ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 func TestOwn_GivesUpAfterConnectWait(t *testing.T) {
 	checkLeaks(t)
 	var dials atomic.Int32

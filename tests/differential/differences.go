@@ -166,10 +166,19 @@ func ordersOthers(call Call) bool {
 	if call.Name == "geosearchstore" {
 		source = 2
 	}
+	return len(call.Arguments) > source && ordersByDistance(call) &&
+		!isKeyOfPlaces(call.Arguments[source])
+}
+
+func ordersByDistance(call Call) bool {
+	return (strings.HasPrefix(call.Name, "geosearch") || strings.HasPrefix(call.Name, "georadius")) &&
+		(call.mentions("COUNT") || call.mentions("ASC") || call.mentions("DESC"))
+}
+
+// isKeyOfPlaces tells whether an argument names a key of the family of places.
+func isKeyOfPlaces(argument []byte) bool {
 	bounds := familyKeys["geo"]
-	return len(call.Arguments) > source &&
-		(call.mentions("COUNT") || call.mentions("ASC") || call.mentions("DESC")) &&
-		!slices.Contains(keys[bounds[0]:bounds[1]], string(call.Arguments[source]))
+	return slices.Contains(keys[bounds[0]:bounds[1]], string(argument))
 }
 
 // middleIsBeyondGrid tells whether a call searches a polygon around a pole: where Valkey looks for

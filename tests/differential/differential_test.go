@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -169,13 +170,15 @@ func (c *campaign) report() string {
 	return text.String()
 }
 
-func startPairs(t *testing.T, oracle, subject instance.Kind, count int) []*Pair {
+func startPairs(
+	t *testing.T, oracle, subject instance.Kind, count int, more ...string,
+) []*Pair {
 	t.Helper()
 	directives := func(kind instance.Kind) []string {
 		if kind == instance.Subject && instance.SubjectIsTidemill() {
-			return nil
+			return more
 		}
-		return oracleDirectives
+		return slices.Concat(oracleDirectives, more)
 	}
 	pairs := make([]*Pair, count)
 	for index := range pairs {

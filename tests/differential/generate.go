@@ -89,6 +89,8 @@ type generator struct {
 	lastMs int
 	// hasTombstones is set once streams may have entries that were deleted.
 	hasTombstones bool
+	// hasOtherPlaces is set once keys of places may have members from other commands.
+	hasOtherPlaces bool
 	// isStranger is set while the client may have to authenticate.
 	isStranger bool
 	tokens     []string
@@ -110,9 +112,18 @@ func newGenerator(commands []Command, seed uint64) *generator {
 
 // Generate makes the sequence of a seed.
 func Generate(commands []Command, seed uint64, callCount int) Sequence {
+	return generate(commands, seed, callCount, seed%strangerShare == strangerShare-1)
+}
+
+// generateFriendly is Generate with clients that have authenticated only.
+func generateFriendly(commands []Command, seed uint64, callCount int) Sequence {
+	return generate(commands, seed, callCount, false)
+}
+
+func generate(commands []Command, seed uint64, callCount int, isStranger bool) Sequence {
 	g := newGenerator(commands, seed)
 	sequence := Sequence{Seed: seed, Protocol: 2 + int(seed%2)}
-	if g.isStranger = seed%strangerShare == strangerShare-1; g.isStranger {
+	if g.isStranger = isStranger; g.isStranger {
 		sequence.Calls = strangerCalls()
 	}
 	for len(sequence.Calls) < callCount {
@@ -202,8 +213,12 @@ func (g *generator) call() (Call, bool) {
 		// ends the connection, unless Valkey read it ahead before RESET made the client a stranger
 		return call, false
 	}
-	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) {
+	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) ||
+		g.hasOtherPlaces && ordersByDistance(call) {
 		return call, false
+	}
+	if command.Group == "sorted-set" && slices.ContainsFunc(call.Arguments[1:], isKeyOfPlaces) {
+		g.hasOtherPlaces = true
 	}
 	switch wellFormed := len(call.Arguments) == 1; {
 	case command.Name == "client|reply":

@@ -23,8 +23,9 @@ const sentinel = "end of sequence 5f3a"
 // Endpoint is a server that sequences are sent to, one at a time: a sequence owns its server's
 // whole keyspace.
 type Endpoint struct {
-	Address string
-	conn    *wire.Conn
+	Address  string
+	conn     *wire.Conn
+	observer *observer // nil where only replies are compared
 }
 
 // Answers are a sequence's replies. Replies[i] belongs to Calls[i]; it is the zero Reply where
@@ -35,6 +36,8 @@ type Answers struct {
 	Closed bool
 	// Stray is set when more or fewer replies came than calls asked for.
 	Stray string
+	// Observed is nil without an observer, and when the connection was closed.
+	Observed *Observed
 }
 
 // Run empties the server, sends the whole sequence as one pipeline and collects the replies.
@@ -51,6 +54,9 @@ func (e *Endpoint) Run(sequence Sequence) (Answers, error) {
 	go func(conn *wire.Conn) { _ = conn.SendRaw(request) }(e.conn)
 	answers, err := e.collect(calls)
 	answers.Replies = answers.Replies[:len(sequence.Calls)]
+	if e.observer != nil && err == nil && !answers.Closed && answers.Stray == "" {
+		answers.Observed, err = e.observer.finish(e)
+	}
 	if answers.Closed || answers.Stray != "" || err != nil {
 		e.conn.Close()
 		e.conn = nil
@@ -88,6 +94,9 @@ func (e *Endpoint) prepare(protocol int) error {
 		if reply.IsError() {
 			return fmt.Errorf("%v: %s", command, reply)
 		}
+	}
+	if e.observer != nil {
+		return e.observer.start(e)
 	}
 	if isNew {
 		return e.awaitSolitude()
@@ -227,7 +236,7 @@ func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 			len(sequence.Calls), last, "stray " + valkey.Stray, "stray " + subject.Stray,
 		}
 	}
-	return nil
+	return compareObserved(sequence, valkey.Observed, subject.Observed)
 }
 
 // isOfSmall tells whether a call is on the key whose encoding the call before it asked for, and

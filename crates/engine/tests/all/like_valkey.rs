@@ -58,6 +58,23 @@ fn ltrim_of_nothing_is_told_and_changes_nothing() {
 }
 
 #[test]
+fn bitfield_that_grows_by_refused_writes_is_not_told() {
+    let mut client = Client::new();
+    client.check("BITFIELD k OVERFLOW FAIL SET u1 88 9", "*1 $-1", &["new k"], 0);
+    client.check("STRLEN k", ":12", &[], 0);
+    client.check("BITFIELD k OVERFLOW FAIL SET u1 96 9 SET u1 97 1", "*2 $-1 :0", &["setbit k"], 1);
+}
+
+#[test]
+fn changes_of_whole_databases_count_as_keys_and_exchanges() {
+    let mut client = Client::new();
+    client.check("FLUSHALL", "+OK", &[], 0);
+    client.check("SWAPDB 3 3", "+OK", &[], 1);
+    client.call("MSET a 1 b 2");
+    client.check("FLUSHDB", "+OK", &[], 2);
+}
+
+#[test]
 fn msetex_with_a_time_that_has_passed_sets_keys_that_expire_at_once() {
     let mut client = Client::new();
     client.call("SET k v");

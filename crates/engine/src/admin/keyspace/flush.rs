@@ -97,7 +97,7 @@ fn flush(
             databases.filter_map(|database| keyspace.detach(database, gate, heap)).collect();
         shared.note_detached(&detached);
         let keys: u64 = detached.iter().map(|detached| detached.key_count).sum();
-        unit.note_changes(keys.max(1));
+        unit.note_changes(keys);
         // Consumers of groups that are gone wait in vain.
         note_ready(cx, gate, unit, |database| flushed.contains(&database));
         behind(shared, unit.changes());
@@ -220,15 +220,15 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (Some(first), Some(second)) = (in_range(first), in_range(second)) else {
         return Err("ERR DB index is out of range".into());
     };
-    if first != second {
-        alone(cx, |cx, gate, unit| {
+    alone(cx, |cx, gate, unit| {
+        if first != second {
             touch_watched(cx, gate, unit, &[(first, Some(second)), (second, Some(first))]);
             forget_tracked(cx, gate, unit);
             cx.shared.keyspace.swap_databases(first, second, gate);
             note_ready(cx, gate, unit, |database| [first, second].contains(&database));
-            unit.note_changes(1);
-        })?;
-    }
+        }
+        unit.note_changes(1);
+    })?;
     cx.reply.ok();
     Ok(())
 }

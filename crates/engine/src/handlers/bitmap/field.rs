@@ -14,6 +14,7 @@ use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::command::KeyFlags;
+use crate::commit::Event;
 use crate::error::CommandError;
 use crate::handlers::string;
 
@@ -227,10 +228,12 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
     let length = value.map_or(0, |value| value.len());
     let grows = draft.changed.last_key_value().is_some_and(|(&last, _)| last >= length);
     if draft.new_value_count > 0 || grows {
-        string::write_runs(cx, key, &runs(draft.changed), SETBIT_EVENT)?;
-        // As in Valkey: of a string that grew, all that was not refused counts.
+        // As in Valkey: of a string that grew, all that was not refused counts. Where all was
+        // refused it has grown in silence.
         let count = if grows { draft.accepted_count } else { draft.new_value_count };
-        cx.count_changes(count.max(1));
+        let event = if count > 0 { SETBIT_EVENT } else { Event::SILENT };
+        string::write_runs(cx, key, &runs(draft.changed), event)?;
+        cx.set_changes(count);
     } else if writes {
         string::make_raw(cx, key)?;
     }

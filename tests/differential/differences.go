@@ -171,7 +171,9 @@ func ordersOthers(call Call) bool {
 }
 
 func ordersByDistance(call Call) bool {
-	return (strings.HasPrefix(call.Name, "geosearch") || strings.HasPrefix(call.Name, "georadius")) &&
+	isOfPlaces := strings.HasPrefix(call.Name, "geosearch") ||
+		strings.HasPrefix(call.Name, "georadius")
+	return isOfPlaces &&
 		(call.mentions("COUNT") || call.mentions("ASC") || call.mentions("DESC"))
 }
 

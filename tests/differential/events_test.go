@@ -33,7 +33,7 @@ func eventsCampaign(t *testing.T, subject instance.Kind, count, pairs int) *camp
 	return campaign
 }
 
-// TestEvents_EqualValkeys is the differential test of what others hear of a command.
+// TestEvents_EqualValkeys is the differential test of keyspace events and changes.
 func TestEvents_EqualValkeys(t *testing.T) {
 	campaign := eventsCampaign(t, instance.Subject, *sequenceCount/eventsShare, *pairCount)
 	if len(campaign.mismatches) > 0 {

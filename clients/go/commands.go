@@ -21,13 +21,14 @@ const (
 	// its connection does not answer each command with one reply from then on, or not this one:
 	// SUBSCRIBE, MONITOR, CLIENT REPLY ... Only adapters may send it, see [DescribeCommand].
 	commandListens
-	commandHasSub    // a container: rows of its subcommands follow
-	commandAllShards // in a cluster, runs on every primary
-	commandSplits    // in a cluster, may be taken apart by slot
-	commandSums      // the parts' integers add up
-	commandEvery     // what holds only when it holds in all parts: 1 and 0 in arrays
-	commandAny       // one part's success is enough
-	commandVaries    // answers differently though its key was not written
+	commandHasSub     // a container: rows of its subcommands follow
+	commandAllShards  // in a cluster, runs on every primary
+	commandSplits     // in a cluster, may be taken apart by slot
+	commandSums       // the parts' integers add up
+	commandEvery      // what holds only when it holds in all parts: 1 and 0 in arrays
+	commandAny        // one part's success is enough
+	commandVaries     // answers differently though its key was not written
+	commandEndsScript // is obeyed while a script makes the server answer BUSY to all others
 )
 
 // commandInfo is one row of the generated table.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,11 +205,23 @@ func (n *node) isClosed() bool {
 
 // connectOwn dials a connection for one user, outside the pipe. It is closed with the node.
 func (n *node) connectOwn(ctx context.Context, extra ...[]any) (net.Conn, error) {
+	return n.connectLoose(ctx, n.options, slices.Concat(n.extra, extra))
+}
+
+// connectBare is connectOwn without what a server that answers BUSY refuses: the database stays 0.
+func (n *node) connectBare(ctx context.Context) (net.Conn, error) {
+	options := *n.options
+	options.Database = 0
+	return n.connectLoose(ctx, &options, nil)
+}
+
+func (n *node) connectLoose(
+	ctx context.Context, options *Options, extra [][]any,
+) (net.Conn, error) {
 	if n.isClosed() {
 		return nil, notSent(ErrClosed)
 	}
-	conn, err := dial(ctx, n.options, n.address,
-		append(n.extra[:len(n.extra):len(n.extra)], extra...)...)
+	conn, err := dial(ctx, options, n.address, extra...)
 	if err != nil {
 		return nil, notSent(fmt.Errorf("connecting to %s: %w", n.address, err))
 	}

@@ -33,6 +33,7 @@ type ownPool struct {
 type ownPipe struct {
 	*pipe
 	conn net.Conn
+	bare bool // of connectBare: for one command only
 }
 
 // ownIdleMax bounds the connections kept for the next blocking command.
@@ -42,16 +43,16 @@ func newOwnPool(n *node) *ownPool { return &ownPool{node: n, options: ownOptions
 
 // take returns an unused connection for exclusive use. It waits for one as long as a request waits
 // for the pipe.
-func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
+func (o *ownPool) take(ctx context.Context, bare bool) (*ownPipe, error) {
 	var pace pacing
 	for until := time.Now().Add(o.options.ConnectWait); ; {
 		p, err := o.reuse()
 		if p != nil || err != nil {
 			return p, err
 		}
-		conn, err := o.node.connectOwn(ctx)
+		conn, err := o.connect(ctx, bare)
 		if err == nil {
-			return &ownPipe{newPipe(conn, o.options, nil), conn}, nil
+			return &ownPipe{newPipe(conn, o.options, nil), conn, bare}, nil
 		}
 		pace.failed(time.Now(), o.options)
 		if finalError(err) || errors.Is(err, ErrClosed) || pace.until.After(until) {
@@ -64,6 +65,13 @@ func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
 			return nil, err
 		}
 	}
+}
+
+func (o *ownPool) connect(ctx context.Context, bare bool) (net.Conn, error) {
+	if bare {
+		return o.node.connectBare(ctx)
+	}
+	return o.node.connectOwn(ctx)
 }
 
 // reuse returns an idle connection, nil when there is none.
@@ -88,7 +96,7 @@ func (o *ownPool) reuse() (*ownPipe, error) {
 // give returns a connection; one that is in an unknown state is closed instead.
 func (o *ownPool) give(p *ownPipe, clean bool) {
 	o.mu.Lock()
-	if clean && !o.closed && !p.gone.Load() && len(o.idle) < ownIdleMax {
+	if clean && !p.bare && !o.closed && !p.gone.Load() && len(o.idle) < ownIdleMax {
 		o.idle = append(o.idle, p)
 		o.mu.Unlock()
 		return
@@ -135,7 +143,7 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 	var pace pacing
 	var reply Reply
 	for {
-		p, err := o.take(ctx)
+		p, err := o.take(ctx, info.flags&commandEndsScript != 0)
 		if err != nil {
 			r.recycle()
 			return keepUnknown(reply, failedReply(err))
@@ -178,7 +186,7 @@ type Dedicated struct {
 func (c *Client) Dedicate(ctx context.Context) (*Dedicated, error) { return dedicate(ctx, c.own) }
 
 func dedicate(ctx context.Context, pool *ownPool) (*Dedicated, error) {
-	p, err := pool.take(ctx)
+	p, err := pool.take(ctx, false)
 	if err != nil {
 		return nil, err
 	}

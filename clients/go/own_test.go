@@ -158,7 +158,7 @@ func TestClient_RefusesWhatHasNoReplyOfItsOwn(t *testing.T) {
 // by.
 func TestClient_ScriptKillOvertakesTheScript(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
-		c := newTestClient(t, s.address)
+		c := newTestClient(t, s.address, func(o *Options) { o.Database = 1 })
 		ctx := testContext(t, 20*time.Second)
 		if err := c.Do(ctx, "CONFIG", "SET", "lua-time-limit", 10).Err(); err != nil {
 			t.Fatal(err)

@@ -148,7 +148,7 @@ func (c *command) clientFlags() string {
 	}
 	switch {
 	case slices.Contains(endsScripts, name):
-		flags = append(flags, "commandBlocks")
+		flags = append(flags, "commandBlocks", "commandEndsScript")
 	case has("blocking"):
 		if hasToken(c.Arguments, "BLOCK") {
 			flags = append(flags, "commandBlocksIf")

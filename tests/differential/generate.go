@@ -94,6 +94,8 @@ type generator struct {
 	// isStranger is set while the client may have to authenticate.
 	isStranger bool
 	tokens     []string
+	// large is the size of large values; 0 where there are none.
+	large int
 }
 
 func newGenerator(commands []Command, seed uint64) *generator {
@@ -126,15 +128,20 @@ func generate(commands []Command, seed uint64, callCount int, isStranger bool) S
 	if g.isStranger = isStranger; g.isStranger {
 		sequence.Calls = strangerCalls()
 	}
+	g.extend(&sequence, callCount)
+	if seed%4 < 2 {
+		sequence.Calls = append(sequence.Calls, closingCalls()...)
+	}
+	return sequence
+}
+
+// extend adds random calls up to a number.
+func (g *generator) extend(sequence *Sequence, callCount int) {
 	for len(sequence.Calls) < callCount {
 		if call, ok := g.call(); ok {
 			sequence.Calls = append(sequence.Calls, call)
 		}
 	}
-	if seed%4 < 2 {
-		sequence.Calls = append(sequence.Calls, closingCalls()...)
-	}
-	return sequence
 }
 
 // strangerShare is how many sequences there are for one of a client that has not authenticated.

@@ -150,6 +150,9 @@ func (g *generator) integer(command *Command, name string) string {
 	if text, known := g.expiry(command, name); known {
 		return text
 	}
+	if text, known := g.largeText(name); known && !hasOwnCounts(command) {
+		return text
+	}
 	switch name {
 	case "numkeys", "numfields":
 		return "1" // set to the true count once the rest is generated
@@ -236,6 +239,11 @@ func counts(command *Command) (usual, odd []string) {
 	return nil, nil
 }
 
+func hasOwnCounts(command *Command) bool {
+	usual, _ := counts(command)
+	return usual != nil || command.Name == "select"
+}
+
 func (g *generator) offset(command *Command) string {
 	random := g.random
 	switch command.Name {
@@ -255,6 +263,9 @@ func (g *generator) offset(command *Command) string {
 func (g *generator) text(name string) string {
 	random := g.random
 	if text, found := g.scriptText(name); found {
+		return text
+	}
+	if text, found := g.largeText(name); found {
 		return text
 	}
 	switch name {

@@ -8,7 +8,7 @@ import (
 )
 
 // eventsShare is how many sequences of replies there are for one whose events are compared.
-const eventsShare = 8
+const eventsShare = 16
 
 // eventsCampaign compares events and changes too, over commands that leave the connection alone.
 func eventsCampaign(t *testing.T, subject instance.Kind, count, pairs int) *campaign {

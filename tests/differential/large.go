@@ -12,7 +12,8 @@ import (
 func GenerateLarge(commands []Command, seed uint64, callCount int) Sequence {
 	g := newGenerator(commands, seed)
 	g.large = 1 + g.random.IntN(sizeMax)
-	sequence := Sequence{Seed: seed, Protocol: 2 + int(seed%2), Calls: largeCalls(g.random, g.large)}
+	sequence := Sequence{Seed: seed, Protocol: 2 + int(seed%2)}
+	sequence.Calls = largeCalls(g.random, g.large)
 	g.extend(&sequence, len(sequence.Calls)+callCount)
 	sequence.Calls = append(sequence.Calls, closingCalls()...)
 	return sequence
@@ -65,7 +66,8 @@ func largeCalls(random *rand.Rand, size int) []Call {
 			calls = append(calls, callOf("xadd", "XADD", key("x"),
 				fmt.Sprintf("1-%d", 1+index), "f"+strconv.Itoa(index%3), tail()))
 		}
-		calls = append(calls, callOf("set", "SET", key("s"), strings.Repeat("0123456789", 40*count)))
+		text := strings.Repeat("0123456789", 40*count)
+		calls = append(calls, callOf("set", "SET", key("s"), text))
 	}
 	return calls
 }

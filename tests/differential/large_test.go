@@ -34,4 +34,4 @@ func TestLargeReplies_EqualValkeys(t *testing.T) {
 }
 
 // largeShare is how many sequences of small values there are for one of large ones.
-const largeShare = 16
+const largeShare = 32

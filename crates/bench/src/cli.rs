@@ -4,6 +4,7 @@ mod ab;
 mod bench;
 mod experiment;
 pub(crate) mod flags;
+mod outputs;
 pub(crate) mod settings;
 
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! `tidemill bench`: one load, reported.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::flags::Flags;
+use crate::cli::outputs;
 use crate::cli::settings;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
 use crate::console::{note, print};
@@ -65,11 +66,8 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         note(format_args!("tidemill bench: {error}"));
         is_complete = false;
     }
-    if !results.is_empty()
-        && let Err(error) = report(&flags, &settings, &results)
-    {
-        note(format_args!("tidemill bench: cannot write the report: {error}"));
-        is_complete = false;
+    if !results.is_empty() {
+        is_complete &= report(&flags, &settings, &results);
     }
     match failure {
         Some(_) => ExitCode::from(EXIT_UNREACHABLE),
@@ -116,7 +114,11 @@ fn parse(args: Vec<OsString>) -> Result<(Flags, Settings), ExitCode> {
             return Err(ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 }));
         }
     };
-    match settings::from_flags(&flags, &matches) {
+    let settings = settings::from_flags(&flags, &matches).and_then(|settings| {
+        check_outputs(&flags).map_err(|error| format!("cannot write the report: {error}"))?;
+        Ok(settings)
+    });
+    match settings {
         Ok(settings) => Ok((flags, settings)),
         Err(error) => {
             note(format_args!("tidemill bench: {error}"));
@@ -159,9 +161,37 @@ fn show(progress: &Progress, number: u32) {
     let _ = io::stderr().flush();
 }
 
-fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Result<()> {
+/// Writes all reports, also behind one that cannot be written; false then.
+fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> bool {
+    let written = [
+        text_report(flags, settings, results),
+        flags
+            .client_stats
+            .as_ref()
+            .map_or(Ok(()), |path| outputs::write(path, client_stats(results))),
+        flags
+            .hdr_file_prefix
+            .as_ref()
+            .map_or(Ok(()), |prefix| hdr_files(prefix, flags, settings, results)),
+        flags.json_out_file.as_ref().map_or(Ok(()), |path| {
+            let by_run = titled(flags, results);
+            let value = json_report(flags, settings, &by_run, by_line(flags));
+            outputs::write(path, serde_json::to_string_pretty(&value)? + "\n")
+        }),
+    ];
+    for error in written.iter().filter_map(|result| result.as_ref().err()) {
+        note(format_args!("tidemill bench: cannot write the report: {error}"));
+    }
+    written.iter().all(Result::is_ok)
+}
+
+fn by_line(flags: &Flags) -> bool {
+    flags.command_stats_breakdown == "line"
+}
+
+fn text_report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Result<()> {
     let mut out: Box<dyn Write> = match &flags.out_file {
-        Some(path) => Box::new(File::create(path)?),
+        Some(path) => Box::new(outputs::create(path)?),
         None => Box::new(io::stdout().lock()),
     };
     writeln!(out, "{:<9} Threads", settings.threads)?;
@@ -174,33 +204,41 @@ fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Resu
             writeln!(out, "{:<9} Seconds", time.as_secs_f64())?
         }
     }
-    let by_line = flags.command_stats_breakdown == "line";
     for (title, result) in titled(flags, results) {
-        let table = Table::new(settings, result, &flags.print_percentiles, by_line);
+        let table = Table::new(settings, result, &flags.print_percentiles, by_line(flags));
         write_table(&mut out, &title, &table, !flags.hide_histogram && !flags.native)?;
         write_bottleneck(&mut out, settings, result, &result.server)?;
     }
-    out.flush()?;
-    if let Some(path) = &flags.client_stats {
-        std::fs::write(path, client_stats(results))?;
-    }
-    if let Some(prefix) = &flags.hdr_file_prefix {
-        for (number, result) in (1..).zip(results) {
-            let table = Table::new(settings, result, &flags.print_percentiles, by_line);
-            for row in &table.rows {
-                let whole = row.label == "Totals";
-                let name = if whole { "FULL".into() } else { row.name.replace('/', "_") };
-                let path = format!("{prefix}_{name}_RUN_{number}.txt");
-                std::fs::write(path, hdr::distribution(&row.result.latency))?;
-            }
+    out.flush()
+}
+
+fn hdr_files(
+    prefix: &str,
+    flags: &Flags,
+    settings: &Settings,
+    results: &[RunResult],
+) -> io::Result<()> {
+    for (number, result) in (1..).zip(results) {
+        let table = Table::new(settings, result, &flags.print_percentiles, by_line(flags));
+        for row in &table.rows {
+            let whole = row.label == "Totals";
+            let name = if whole { "FULL".into() } else { row.name.replace('/', "_") };
+            let path = hdr_path(prefix, &name, number);
+            outputs::write(&path, hdr::distribution(&row.result.latency))?;
         }
     }
-    if let Some(path) = &flags.json_out_file {
-        let by_run = titled(flags, results);
-        let value = json_report(flags, settings, &by_run, by_line);
-        std::fs::write(path, serde_json::to_string_pretty(&value)? + "\n")?;
-    }
     Ok(())
+}
+
+fn hdr_path(prefix: &str, name: &str, run: u32) -> PathBuf {
+    format!("{prefix}_{name}_RUN_{run}.txt").into()
+}
+
+/// An error, if a report could not be written.
+fn check_outputs(flags: &Flags) -> io::Result<()> {
+    let hdr = flags.hdr_file_prefix.as_deref().map(|prefix| hdr_path(prefix, "FULL", 1));
+    let files = [&flags.out_file, &flags.json_out_file, &flags.client_stats, &hdr];
+    files.into_iter().flatten().try_for_each(|path| outputs::check(path))
 }
 
 /// A line per run and connection.

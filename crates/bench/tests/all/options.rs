@@ -192,6 +192,28 @@ fn connections_are_made_as_asked_for() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_load_and_costs_no_other() {
+    let target = Target::new("outputs");
+    for option in ["--json-out-file", "--client-stats", "--hdr-file-prefix"] {
+        for place in ["{dir}/none/out", "{dir}"] {
+            if option == "--hdr-file-prefix" && place == "{dir}" {
+                continue; // makes a name beside the directory
+            }
+            let code = target.server.bench_words(&["-c", "1", "-n", "10", option, place]);
+            assert_eq!(code, ExitCode::from(2), "{option} {place}");
+        }
+    }
+    assert_eq!((target.calls("get"), target.calls("set")), (0, 0));
+    let full = "--client-stats /dev/full --hdr-file-prefix {dir}/hdr --json-out-file {dir}/o.json";
+    let words = ["-c", "1", "-n", "10"];
+    let words: Vec<&str> = words.into_iter().chain(full.split(' ')).collect();
+    assert_eq!(target.server.bench_words(&words), ExitCode::from(1));
+    assert!(target.report().contains("Totals"));
+    assert!(!target.server.file("hdr_FULL_RUN_1.txt").is_empty());
+    assert!(!target.server.file("o.json").is_empty());
+}
+
+#[test]
 fn reports_show_requested_and_only_known_values() {
     let target = Target::new("reports");
     target.words("-c 1 -n 1000 --print-percentiles 50,90,99 --json-out-file {dir}/out.json");

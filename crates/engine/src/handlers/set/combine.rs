@@ -1,14 +1,15 @@
 //! Intersections, unions and differences of several sets.
 
-use std::collections::HashSet;
 use std::iter::Peekable;
 
 use tidemill_resp::encode::Aggregate;
+use tidemill_store::hash::Seed;
 use tidemill_store::value::set::{KeyedMember, Member, Members, Set};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use super::encoding::Thresholds;
 use super::member::{answer, text_bytes};
+use super::sift::{Kept, Table, sift};
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
@@ -46,12 +47,15 @@ impl Operation {
     fn visit<'g>(
         self,
         sources: &[Option<Source<'g>>],
-        visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
+        seed: &Seed,
+        mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
         match self {
-            Operation::Intersection => common(sources)?.try_for_each(visit),
-            Operation::Union => unite(sources, visit),
-            Operation::Difference => subtract(sources, visit),
+            Operation::Intersection => {
+                intersect(sources, seed, false, |member| visit(member).map(|()| true))
+            }
+            Operation::Union => unite(sources, seed, visit),
+            Operation::Difference => subtract(sources, seed, visit),
         }
     }
 
@@ -96,40 +100,50 @@ fn by_length<'g>(sources: &[Option<Source<'g>>]) -> Result<Vec<Source<'g>>, Comm
     Ok(sorted)
 }
 
+/// Passes members that all sets have to `visit`, until that returns false, which `may_end` tells
+/// beforehand.
+fn intersect<'g>(
+    sources: &[Option<Source<'g>>],
+    seed: &Seed,
+    may_end: bool,
+    mut visit: impl FnMut(Member<'g>) -> Result<bool, CommandError>,
+) -> Result<(), CommandError> {
+    if sources.iter().any(Option::is_none) {
+        return Ok(());
+    }
+    let sorted = by_length(sources)?;
+    let Some((shortest, longer)) = sorted.split_first() else { return Ok(()) };
+    if shortest.encoding == Encoding::Intset {
+        let walked_max = shortest.set.len().saturating_mul(WALKED_PER_LOOKUP);
+        let mut others =
+            memory::collect(longer.iter().map(|&source| Other::of(source, walked_max)))?;
+        for member in shortest.set.iter() {
+            if others.iter_mut().all(|other| other.contains(member)) && !visit(member)? {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    let longer = memory::collect(longer.iter().map(|source| source.set))?;
+    sift(shortest.set, &longer, Kept::Common, seed, may_end, visit)
+}
+
 fn is_before(one: Member<'_>, other: Member<'_>) -> bool {
     matches!((one, other), (Member::Integer(one), Member::Integer(other)) if one < other)
 }
 
-/// The members that all sets have.
-fn common<'g>(
-    sources: &[Option<Source<'g>>],
-) -> Result<impl Iterator<Item = Member<'g>> + use<'g>, CommandError> {
-    let mut sets = by_length(sources)?.into_iter();
-    let shortest = sets.next().filter(|_| sources.iter().all(Option::is_some));
-    let walked_max = match shortest {
-        Some(shortest) if shortest.encoding == Encoding::Intset => {
-            shortest.set.len().saturating_mul(WALKED_PER_LOOKUP)
-        }
-        _ => 0,
-    };
-    let mut others = memory::collect(sets.map(|source| Other::of(source, walked_max)))?;
-    let members = shortest.into_iter().flat_map(|shortest| shortest.set.iter());
-    Ok(members.filter(move |&member| others.iter_mut().all(|other| other.contains(member))))
-}
-
-/// Members that are walked over in the time of one lookup.
+/// Integers that are walked over in the time of one lookup.
 const WALKED_PER_LOOKUP: u64 = 4;
 
-/// A set in which members of another one are looked for.
+/// A set in which integers that ascend are looked for.
 enum Other<'g> {
     Unordered(Set<'g>),
-    /// Integers that ascend, from the last one that was looked for: those asked for ascend, too.
+    /// Integers that ascend, too, from the last one that was looked for.
     Ascending(Peekable<Members<'g>>),
 }
 
 impl<'g> Other<'g> {
-    /// `walked_max`: length up to which integers are walked over; 0 if what is looked for does not
-    /// ascend.
+    /// `walked_max`: length up to which integers are walked over.
     fn of(source: Source<'g>, walked_max: u64) -> Other<'g> {
         if source.encoding == Encoding::Intset && source.set.len() <= walked_max {
             Other::Ascending(source.set.iter().peekable())
@@ -151,15 +165,17 @@ impl<'g> Other<'g> {
 
 fn unite<'g>(
     sources: &[Option<Source<'g>>],
+    seed: &Seed,
     mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let mut seen = HashSet::new();
+    let mut seen = Table::default();
     let mut rest = sources.iter().flatten().peekable();
     while let Some(source) = rest.next() {
         let is_last = rest.peek().is_none();
         for member in source.set.iter() {
             // Nothing comes behind the last set that its members could be equal to.
-            let is_new = if is_last { !seen.contains(&member) } else { insert(&mut seen, member)? };
+            let is_new =
+                if is_last { !seen.contains(member, seed) } else { seen.insert(member, seed)? };
             if is_new {
                 visit(member)?;
             }
@@ -171,27 +187,28 @@ fn unite<'g>(
 /// Passes the members of the first set that no other has to `visit`.
 fn subtract<'g>(
     sources: &[Option<Source<'g>>],
+    seed: &Seed,
     mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let Some((Some(first), others)) = sources.split_first() else { return Ok(()) };
-    if !is_better_removed(sources) {
-        // A member is found in the longest first, most likely.
-        let mut others = by_length(others)?;
-        others.reverse();
-        for member in first.set.iter() {
-            if !others.iter().any(|other| other.set.contains(member)) {
-                visit(member)?;
+    let mut others = memory::collect(by_length(others)?.into_iter().map(|source| source.set))?;
+    let lookups = others.iter().map(Set::len).fold(0, u64::saturating_add);
+    if lookups.saturating_mul(WALKED_PER_LOOKUP) < first.set.len() {
+        let mut removed = Table::default();
+        for member in others.iter().flat_map(Set::iter) {
+            if first.set.contains(member) {
+                removed.insert(member, seed)?;
             }
         }
-        return Ok(());
+        return first
+            .set
+            .iter()
+            .filter(|&member| !removed.contains(member, seed))
+            .try_for_each(visit);
     }
-    let mut removed = HashSet::new();
-    for member in others.iter().flatten().flat_map(|other| other.set.iter()) {
-        if first.set.contains(member) {
-            insert(&mut removed, member)?;
-        }
-    }
-    first.set.iter().filter(|member| !removed.contains(member)).try_for_each(visit)
+    // A member is found in the longest first, most likely.
+    others.reverse();
+    sift(first.set, &others, Kept::Own, seed, false, |member| visit(member).map(|()| true))
 }
 
 /// True if a difference takes less when the members of the other sets are looked up in the first
@@ -202,12 +219,6 @@ fn is_better_removed(sources: &[Option<Source<'_>>]) -> bool {
     let present = || sources.iter().flatten();
     let by_first = present().count() as u128 * length(first) / 2;
     by_first > present().map(length).sum()
-}
-
-fn insert<'g>(set: &mut HashSet<Member<'g>>, member: Member<'g>) -> Result<bool, CommandError> {
-    let bytes = set.len() as u64 * size_of::<Member<'_>>() as u64;
-    set.try_reserve(1).map_err(|_| CommandError::NoMemory(bytes))?;
-    Ok(set.insert(member))
 }
 
 /// Sets under the keys from argument `from` to before `end`, read without a change.
@@ -234,7 +245,7 @@ pub(super) fn combine(cx: &mut Cx<'_, '_>) -> Outcome {
     let sources = read(cx, (1, cx.args.len()))?;
     let reply = cx.reply.begin(Aggregate::Set);
     let mut count = 0;
-    operation.visit(&sources, |member| {
+    operation.visit(&sources, cx.seed(), |member| {
         answer(cx.reply, member);
         count += 1;
         Ok(())
@@ -253,7 +264,7 @@ pub(super) fn sintercard(cx: &mut Cx<'_, '_>) -> Outcome {
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
     let end = 2 + key_count;
-    let mut limit = 0;
+    let mut limit = 0; // none
     let mut index = end;
     while index < cx.args.len() {
         if !is(cx.arg(index), "LIMIT") || index + 1 == cx.args.len() {
@@ -266,8 +277,11 @@ pub(super) fn sintercard(cx: &mut Cx<'_, '_>) -> Outcome {
         index += 2;
     }
     let sources = read(cx, (2, end))?;
-    let limit = if limit == 0 { usize::MAX } else { limit as usize };
-    let count = common(&sources)?.take(limit).count();
+    let mut count = 0;
+    intersect(&sources, cx.seed(), limit > 0, |_| {
+        count += 1;
+        Ok(count != limit)
+    })?;
     cx.reply.integer(count as i64);
     Ok(())
 }
@@ -287,7 +301,7 @@ pub(super) fn combine_and_store(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     cx.check_work(sources.iter().flatten().map(|source: &Source<'_>| source.set.len()).sum())?;
     let (mut members, mut bytes) = (Vec::new(), 0);
-    operation.visit(&sources, |member| {
+    operation.visit(&sources, cx.seed(), |member| {
         bytes += text_bytes(member) as u64 + ELEMENT_OVERHEAD_BYTES;
         memory::push(&mut members, member)
     })?;

@@ -7,6 +7,7 @@ mod member;
 mod pieces;
 mod random;
 mod read;
+mod sift;
 mod write;
 mod write_run;
 

@@ -109,6 +109,17 @@ pub(super) fn byte_count(value: i64) -> usize {
 }
 
 impl Member<'_> {
+    /// Hash for tables of members: equal members have the same, and none can be chosen without
+    /// the seed.
+    #[inline]
+    #[must_use]
+    pub fn seeded_hash(self, seed: &Seed) -> u64 {
+        match self {
+            Member::Integer(value) => key_of_bytes(seed, &value.to_le_bytes()),
+            Member::String(string) => key_of_bytes(seed, string),
+        }
+    }
+
     /// Key in the order of a set.
     #[inline]
     pub(super) fn key(self, seed: &Seed) -> u64 {

@@ -14,6 +14,7 @@ mod detached;
 mod lock;
 mod publish;
 mod sample;
+mod slot_bits;
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -26,6 +27,7 @@ use tidemill_rcu::{Domain, Flavour, Garbage};
 
 pub(crate) use self::database::Database;
 use self::detached::{Departed, Departing, arrive};
+use self::slot_bits::SlotBits;
 use crate::claim::{Claim, JoinError};
 use crate::entry::EntryRef;
 use crate::epoch::active::ActiveCut;
@@ -90,6 +92,8 @@ impl<S> Drop for Slot<S> {
 /// All databases.
 pub struct Keyspace<S> {
     slots: PerSlot<Slot<S>>,
+    /// Slots of which the engine has asked for its state.
+    with_side: SlotBits,
     databases: Box<[AtomicPtr<Database>]>,
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
@@ -127,6 +131,7 @@ impl<S: Default> Keyspace<S> {
         let cuts: Arc<Cuts> = Arc::default();
         Keyspace {
             slots: PerSlot::default(),
+            with_side: SlotBits::default(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
             replaced_count: AtomicU64::new(0),
@@ -645,11 +650,8 @@ impl<S: Default> Keyspace<S> {
     ) -> Vec<SlotNumber> {
         self.check_alone(alone);
         let mut locked = Vec::new();
-        for slot in SlotNumber::all() {
-            // Relaxed: state made before the gate closed is seen, and none is made now.
-            if self.slots[slot].side.load(Ordering::Relaxed).is_null() {
-                continue;
-            }
+        // State made before the gate closed is seen, and none is made now.
+        for slot in self.with_side.iter() {
             match self.try_lock(slot) {
                 Some(mut lock) => lock.side_if_any().into_iter().for_each(|side| visit(slot, side)),
                 None => locked.push(slot),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::iter::Peekable;
 
 use tidemill_resp::encode::Aggregate;
-use tidemill_store::value::set::{KeyedMember, Member, Members, Set};
+use tidemill_store::value::set::{KeyedMember, Member, MemberLookup, Members, Set};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use super::encoding::Thresholds;
@@ -122,7 +122,7 @@ const WALKED_PER_LOOKUP: u64 = 4;
 
 /// A set in which members of another one are looked for.
 enum Other<'g> {
-    Unordered(Set<'g>),
+    Unordered(MemberLookup<'g>),
     /// Integers that ascend, from the last one that was looked for: those asked for ascend, too.
     Ascending(Peekable<Members<'g>>),
 }
@@ -134,7 +134,7 @@ impl<'g> Other<'g> {
         if source.encoding == Encoding::Intset && source.set.len() <= walked_max {
             Other::Ascending(source.set.iter().peekable())
         } else {
-            Other::Unordered(source.set)
+            Other::Unordered(MemberLookup::new(source.set))
         }
     }
 
@@ -176,18 +176,18 @@ fn subtract<'g>(
     let Some((Some(first), others)) = sources.split_first() else { return Ok(()) };
     if !is_better_removed(sources) {
         // A member is found in the longest first, most likely.
-        let mut others = by_length(others)?;
-        others.reverse();
+        let others = by_length(others)?.into_iter().rev();
+        let mut others = memory::collect(others.map(|other| MemberLookup::new(other.set)))?;
         for member in first.set.iter() {
-            if !others.iter().any(|other| other.set.contains(member)) {
+            if !others.iter_mut().any(|other| other.contains(member)) {
                 visit(member)?;
             }
         }
         return Ok(());
     }
-    let mut removed = HashSet::new();
+    let (mut removed, mut lookup) = (HashSet::new(), MemberLookup::new(first.set));
     for member in others.iter().flatten().flat_map(|other| other.set.iter()) {
-        if first.set.contains(member) {
+        if lookup.contains(member) {
             insert(&mut removed, member)?;
         }
     }

@@ -19,11 +19,13 @@
 
 mod edit;
 mod form;
+mod lookup;
 mod member;
 mod order;
 mod view;
 
 pub use self::edit::SetEdit;
+pub use self::lookup::MemberLookup;
 pub use self::member::{GatheredMembers, KeyedMember, Member};
 pub use self::view::{Members, Set};
 

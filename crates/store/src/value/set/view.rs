@@ -39,6 +39,14 @@ impl<'g> Set<'g> {
         Set { root, seed }
     }
 
+    pub(super) fn root(&self) -> Node<'g> {
+        self.root
+    }
+
+    pub(super) fn seed(&self) -> &'g Seed {
+        self.seed
+    }
+
     /// Number of members; never zero.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]

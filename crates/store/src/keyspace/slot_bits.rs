@@ -24,16 +24,19 @@ impl SlotBits {
 
     /// The noted slots in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = SlotNumber> {
-        self.0.iter().enumerate().flat_map(|(index, word)| {
-            // Relaxed: as in `note`.
-            let mut bits = word.load(Ordering::Relaxed);
-            std::iter::from_fn(move || {
-                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-                bits &= bits - 1;
-                SlotNumber::from_index(index * 64 + bit)
-            })
-        })
+        // Relaxed: as in `note`.
+        let words = self.0.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
+        words.flat_map(|(index, bits)| slots_of(index, bits))
     }
+}
+
+/// Slots of the bits of a word, ascending; `index` is that of the word.
+pub(super) fn slots_of(index: usize, mut bits: u64) -> impl Iterator<Item = SlotNumber> {
+    std::iter::from_fn(move || {
+        let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        SlotNumber::from_index(index * 64 + bit)
+    })
 }
 
 #[cfg(test)]
@@ -44,7 +47,10 @@ mod tests {
     fn noted_slots_are_walked_over_in_order() {
         let (bits, indices) = (SlotBits::default(), [16_383, 0, 63, 64, 8191, 0]);
         assert_eq!(bits.iter().count(), 0);
-        indices.iter().filter_map(|&index| SlotNumber::from_index(index)).for_each(|s| bits.note(s));
+        indices
+            .iter()
+            .filter_map(|&index| SlotNumber::from_index(index))
+            .for_each(|s| bits.note(s));
         let walked: Vec<usize> = bits.iter().map(SlotNumber::index).collect();
         assert_eq!(walked, [0, 63, 64, 8191, 16_383]);
     }

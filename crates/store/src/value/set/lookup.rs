@@ -1,13 +1,15 @@
 //! Lookups of many members in one set.
 //!
 //! The members of another set are looked for in the order of that set's leaves, which is the order
-//! of the leaves here as well. So most lookups find the leaf of the one before, without a descent.
-//! After a few of them the strings of the leaf are put into a hash table, which is faster than
-//! further searches of the leaf.
+//! of the leaves here as well; within a leaf they are in no order. So many lookups that follow each
+//! other are in the same few leaves, which are kept: they are found again without a descent. Once a
+//! leaf was searched a few times, its strings are put into a hash table, which takes less time than
+//! further searches.
 //!
 //! ```text
-//! members, by key    a  b  c  d  e  f  g ...
-//!                    └─ searches ─┘ └─ table of the leaf
+//! leaves of the other set     ├───── a c b ... ─────┼────── ...
+//! leaves of this one       ──┼───────┼───────────┼──────┼─ ...
+//!                            └─ kept together ───┘
 //! ```
 //!
 //! The hash of the table is not keyed. A client that makes members collide gets a search of one
@@ -20,6 +22,10 @@ use crate::tree::inner;
 use crate::tree::node::{Node, flags};
 use crate::value::named::{Named, same};
 
+/// Leaves that are kept: those of a set that is some times as long as the other one, beside one
+/// leaf of that.
+const LEAVES_MAX: usize = 8;
+
 /// Searches of one leaf behind which its table is made. They take about as long as that does.
 const SEARCHES_MAX: usize = 6;
 
@@ -30,38 +36,83 @@ const TABLE_STRINGS_MIN: usize = 16;
 #[derive(Clone, Debug)]
 pub struct MemberLookup<'g> {
     set: Set<'g>,
-    /// Leaf of the last lookup; at first the root, which need not be a leaf.
-    leaf: Node<'g>,
-    /// Keys of that leaf; none at first.
-    from: u64,
-    to: Option<u64>,
-    /// Searches of that leaf.
-    searches: usize,
-    /// Strings of that leaf, if they were put there; else those of an earlier one.
-    table: Table,
-    is_table_filled: bool,
+    /// Leaves of earlier lookups.
+    leaves: Vec<KeptLeaf<'g>>,
+    /// Index of the one that makes room for the next.
+    oldest: usize,
 }
 
 impl<'g> MemberLookup<'g> {
     /// Lookups in a set.
     #[must_use]
     pub fn new(set: Set<'g>) -> MemberLookup<'g> {
-        let leaf = set.root();
-        let to = if leaf.is_leaf() { None } else { Some(0) };
-        let table = Table::default();
-        MemberLookup { set, leaf, from: 0, to, searches: 0, table, is_table_filled: false }
+        MemberLookup { set, leaves: Vec::new(), oldest: 0 }
     }
 
     /// True if a member is there. In any order; in less time for members in the order of
     /// [`Set::iter`].
     #[must_use]
     pub fn contains(&mut self, member: Member<'_>) -> bool {
-        if !self.set.root().is_leaf() {
-            let key = member.key(self.set.seed());
-            if key < self.from || self.to.is_some_and(|to| key >= to) {
-                self.descend(key);
+        // A leaf alone is searched whatever the key, which takes time to compute.
+        let is_leaf = self.set.root().is_leaf();
+        let key = if is_leaf { 0 } else { member.key(self.set.seed()) };
+        let index = self.leaves.iter().position(|leaf| leaf.has(key));
+        let index = index.unwrap_or_else(|| self.descend(key));
+        self.leaves[index].contains(member)
+    }
+
+    /// Keeps the leaf whose range holds a key, and returns its index.
+    fn descend(&mut self, key: u64) -> usize {
+        let (mut node, mut from, mut last) = (self.set.root(), 0, u64::MAX);
+        while !node.is_leaf() {
+            let (index, children) = (inner::find_key(node, key), node.children());
+            let child = children[index].link();
+            child.prefetch();
+            if index > 0 {
+                from = children[index].key;
             }
+            last = children.get(index + 1).map_or(last, |next| next.key - 1);
+            node = child.node();
         }
+        if self.leaves.len() < LEAVES_MAX {
+            self.leaves.push(KeptLeaf::new(node, (from, last)));
+            return self.leaves.len() - 1;
+        }
+        let index = self.oldest;
+        self.oldest = (index + 1) % LEAVES_MAX;
+        let table = std::mem::take(&mut self.leaves[index].table);
+        self.leaves[index] = KeptLeaf { table, ..KeptLeaf::new(node, (from, last)) };
+        index
+    }
+}
+
+/// A leaf in which members were looked for.
+#[derive(Clone, Debug)]
+struct KeptLeaf<'g> {
+    leaf: Node<'g>,
+    /// First and last key of its range.
+    from: u64,
+    last: u64,
+    searches: usize,
+    /// Strings of the leaf, if they were put there; else those of an earlier one.
+    table: Table,
+    is_table_filled: bool,
+}
+
+impl<'g> KeptLeaf<'g> {
+    fn new(leaf: Node<'g>, (from, last): (u64, u64)) -> KeptLeaf<'g> {
+        let table = Table::default();
+        KeptLeaf { leaf, from, last, searches: 0, table, is_table_filled: false }
+    }
+
+    /// True if the leaf's range holds a key.
+    #[inline]
+    fn has(&self, key: u64) -> bool {
+        (self.from..=self.last).contains(&key)
+    }
+
+    #[inline]
+    fn contains(&mut self, member: Member<'_>) -> bool {
         let Member::String(string) = member else {
             return order::Members::find(self.leaf, member).is_ok();
         };
@@ -74,23 +125,6 @@ impl<'g> MemberLookup<'g> {
             self.is_table_filled = true;
         }
         self.table.contains(self.leaf.data(), string)
-    }
-
-    /// Goes to the leaf whose range holds a key.
-    fn descend(&mut self, key: u64) {
-        let mut node = self.set.root();
-        (self.from, self.to) = (0, None);
-        while !node.is_leaf() {
-            let (index, children) = (inner::find_key(node, key), node.children());
-            let child = children[index].link();
-            child.prefetch();
-            if index > 0 {
-                self.from = children[index].key;
-            }
-            self.to = children.get(index + 1).map(|next| next.key).or(self.to);
-            node = child.node();
-        }
-        (self.leaf, self.searches, self.is_table_filled) = (node, 0, false);
     }
 }
 
@@ -168,9 +202,9 @@ fn hash(string: &[u8]) -> u64 {
         product ^ (product >> 32)
     };
     let (words, rest) = string.as_chunks::<8>();
-    let state = words.iter().fold(string.len() as u64, |state, word| {
-        step(state, u64::from_le_bytes(*word))
-    });
+    let state = words
+        .iter()
+        .fold(string.len() as u64, |state, word| step(state, u64::from_le_bytes(*word)));
     let last = rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
     step(state, last)
 }

@@ -214,8 +214,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
         let opening = (accepting_begins(&listeners, &shared, &wakers), ready);
-        let ends = (&stop, &failure);
-        loader = first_load.start(options, (&shared, &domain), opening, ends)?;
+        loader = first_load.start(options, (&shared, &domain), opening, (&stop, &failure))?;
     }
     wait_for_end(&signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();

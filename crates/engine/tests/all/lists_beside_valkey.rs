@@ -55,9 +55,9 @@ fn a_sorted_list_that_is_stored_is_judged_as_by_valkey() {
     });
 }
 
-/// Compares the encoding of a list of equal elements, to which one is added after the other and from
-/// which then one is taken after the other, about its limits and about half of them. They are taken
-/// where they were added: how Valkey's quicklist has split the others does not matter.
+/// Compares the encoding of a list of equal elements, to which one is added after the other and
+/// from which then one is taken after the other, about its limits and about half of them. They are
+/// taken where they were added: how Valkey's quicklist has split the others does not matter.
 fn compare_along(both: &mut Beside, element: &str, bytes_in_listpack: usize) {
     let limits = [4096, 8192].map(|bytes| bytes / bytes_in_listpack);
     let is_near = |length: usize| limits.iter().any(|limit| length.abs_diff(*limit) < 5);

@@ -85,7 +85,7 @@ fn is_within<'e>(mut elements: impl Iterator<Item = &'e [u8]>, bytes_max: u64) -
     elements.try_fold(left, |left, element| left.checked_sub(element_bytes(element))).is_some()
 }
 
-/// Bytes that a listpack has at most, of a list of `len` elements that takes `allocated_bytes` here.
+/// Bytes that a listpack has at most, of a list of `len` elements that has `allocated_bytes` here.
 ///
 /// An element takes its own bytes in a listpack and two more, and one more for each 60 bytes of it.
 /// Here it takes its own bytes and one more at least.

@@ -1,10 +1,10 @@
 //! Lookups of many members in one set.
 //!
 //! The members of another set are looked for in the order of that set's leaves, which is the order
-//! of the leaves here as well; within a leaf they are in no order. So many lookups that follow each
-//! other are in the same few leaves, which are kept: they are found again without a descent. Once a
-//! leaf was searched a few times, its strings are put into a hash table, which takes less time than
-//! further searches.
+//! of the leaves here as well; within a leaf they are in no order. Lookups that follow each other
+//! are therefore in the same few leaves, which are kept: they are found again without a descent.
+//! Once a leaf was searched a few times, its strings are put into a hash table, which takes less
+//! time than further searches.
 //!
 //! ```text
 //! leaves of the other set     ├───── a c b ... ─────┼────── ...

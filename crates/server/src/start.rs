@@ -17,7 +17,8 @@ use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::migration::{MigrationDone, MigrationRequest};
 use tidemill_engine::saving::Saving;
 use tidemill_engine::shared::{
-    AllocatorMemory, AppendOnlyFacts, Block, DiskFault, Host, LogPosition, Shared, SharedSpec,
+    AllocatorMemory, AppendOnlyFacts, Block, DiskFault, Host, LogPosition, ProcessorTime, Shared,
+    SharedSpec,
 };
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
@@ -183,6 +184,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         reclaimer: reclaimer.handle(),
         placement: placement.clone(),
         oom_score: OomScoreSetter::started(options),
+        lasting_facts: OnceLock::new(),
     };
     let shared = shared_state((start, configuration), clients_max, &wakers, process)?;
     log::info!("Server initialized");
@@ -212,8 +214,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
         let opening = (accepting_begins(&listeners, &shared, &wakers), ready);
-        let ends = (&stop, &failure);
-        loader = first_load.start(options, (&shared, &domain), opening, ends)?;
+        loader = first_load.start(options, (&shared, &domain), opening, (&stop, &failure))?;
     }
     wait_for_end(&signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
@@ -515,6 +516,8 @@ struct Process {
     reclaimer: ReclaimerHandle,
     placement: Placement,
     oom_score: OomScoreSetter,
+    /// Once somebody has asked for them.
+    lasting_facts: OnceLock<Vec<(&'static str, String)>>,
 }
 
 impl Host for Process {
@@ -666,55 +669,53 @@ impl Host for Process {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let executable = std::env::current_exe().unwrap_or_default();
-        let page_bytes = rustix::param::page_size() as u64;
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let resident_pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        let system = rustix::system::sysinfo();
-        let name = rustix::system::uname();
-        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-        let (user_s, system_s) = cpu_seconds().unwrap_or_default();
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut facts = vec![
-            (
-                "os",
-                format!(
-                    "{} {} {}",
-                    text(name.sysname()),
-                    text(name.release()),
-                    text(name.machine())
-                ),
-            ),
-            ("used_memory_rss", (resident_pages.unwrap_or(0) * page_bytes).to_string()),
-            (
-                "total_system_memory",
-                (u64::from(system.mem_unit) * system.totalram as u64).to_string(),
-            ),
-            ("used_cpu_user", format!("{user_s:.6}")),
-            ("used_cpu_sys", format!("{system_s:.6}")),
-            ("run_id", self.run_id.clone()),
-            ("replication_id", self.replication_id.clone()),
-            ("process_id", std::process::id().to_string()),
-            ("executable", executable.display().to_string()),
-            (
-                "config_file",
-                self.file.as_deref().map_or(String::new(), |path| path.display().to_string()),
-            ),
-            ("process_supervised", self.supervisor.name().to_owned()),
-            ("rcu_flavour", self.rcu_flavour.clone()),
-            ("commit", self.commit.to_owned()),
-        ];
+        let mut facts = self.lasting_facts.get_or_init(|| self.find_lasting_facts()).clone();
         facts.extend(self.reception.facts(now_s as i64));
         facts
     }
+
+    fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        pages.unwrap_or(0) * rustix::param::page_size() as u64
+    }
+
+    fn processor_time(&self) -> ProcessorTime {
+        processor_time().unwrap_or_default()
+    }
 }
 
-/// Seconds of processor time of all threads, in user and system mode.
-fn cpu_seconds() -> Option<(f64, f64)> {
+impl Process {
+    /// Facts that do not change while the process runs.
+    fn find_lasting_facts(&self) -> Vec<(&'static str, String)> {
+        let system = rustix::system::sysinfo();
+        let name = rustix::system::uname();
+        let os = [name.sysname(), name.release(), name.machine()];
+        let os = os.map(|part| part.to_string_lossy().into_owned()).join(" ");
+        let memory_bytes = u64::from(system.mem_unit) * system.totalram as u64;
+        let shown = |path: &Path| path.display().to_string();
+        vec![
+            ("os", os),
+            ("total_system_memory", memory_bytes.to_string()),
+            ("run_id", self.run_id.clone()),
+            ("replication_id", self.replication_id.clone()),
+            ("process_id", std::process::id().to_string()),
+            ("executable", shown(&std::env::current_exe().unwrap_or_default())),
+            ("config_file", self.file.as_deref().map_or(String::new(), shown)),
+            ("process_supervised", self.supervisor.name().to_owned()),
+            ("rcu_flavour", self.rcu_flavour.clone()),
+            ("commit", self.commit.to_owned()),
+        ]
+    }
+}
+
+/// Processor time of all threads.
+fn processor_time() -> Option<ProcessorTime> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The name in parentheses may hold spaces; counted from behind it, user time is the 12th field.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
     let mut next = || Some(fields.next()?.parse::<f64>().ok()? / ticks_per_second);
-    Some((next()?, next()?))
+    Some(ProcessorTime { user_s: next()?, system_s: next()? })
 }

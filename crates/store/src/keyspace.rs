@@ -14,6 +14,7 @@ mod detached;
 mod lock;
 mod publish;
 mod sample;
+mod slot_bits;
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -26,6 +27,7 @@ use tidemill_rcu::{Domain, Flavour, Garbage};
 
 pub(crate) use self::database::Database;
 use self::detached::{Departed, Departing, arrive};
+use self::slot_bits::{SlotBits, slots_of};
 use crate::claim::{Claim, JoinError};
 use crate::entry::EntryRef;
 use crate::epoch::active::ActiveCut;
@@ -90,6 +92,8 @@ impl<S> Drop for Slot<S> {
 /// All databases.
 pub struct Keyspace<S> {
     slots: PerSlot<Slot<S>>,
+    /// Slots of which the engine has asked for its state.
+    with_side: SlotBits,
     databases: Box<[AtomicPtr<Database>]>,
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
@@ -127,6 +131,7 @@ impl<S: Default> Keyspace<S> {
         let cuts: Arc<Cuts> = Arc::default();
         Keyspace {
             slots: PerSlot::default(),
+            with_side: SlotBits::default(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
             replaced_count: AtomicU64::new(0),
@@ -408,9 +413,8 @@ impl<S: Default> Keyspace<S> {
             .map_or_else(TableShape::default, |found| found.tables[slot].shape(section))
     }
 
-    /// First slot from `from` on that may have keys in a database; by the bitmap, 64 slots at a
-    /// step. Every slot that has keys is among them, also while a change of several publications
-    /// has taken them out for a moment. One that is found empty is passed by from now on.
+    /// First slot from `from` on that may have keys in a database, see
+    /// [`Keyspace::nonempty_slots`].
     #[must_use]
     pub fn next_nonempty_slot(
         &self,
@@ -418,26 +422,35 @@ impl<S: Default> Keyspace<S> {
         from: usize,
         section: Section<'_>,
     ) -> Option<SlotNumber> {
-        let database = self.database(database, section)?;
-        let mut index = from / 64;
-        let mut mask = u64::MAX.checked_shl((from % 64) as u32)?;
-        while index < database.nonempty.len() {
-            // Relaxed: pairs with nothing, see `Database::note_nonempty`. A key added meanwhile may
-            // be missed, as a walk is atomic per slot only.
-            let bits = database.nonempty[index].load(Ordering::Relaxed) & mask;
-            if bits != 0 {
-                let slot = SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize)?;
-                if database.slot_key_count(slot) == 0
-                    && let Some(_lock) = self.try_lock(slot)
-                {
-                    database.note_empty(slot);
-                }
-                return Some(slot);
-            }
-            mask = u64::MAX;
-            index += 1;
-        }
-        None
+        self.nonempty_slots(database, from, section).next()
+    }
+
+    /// Slots from `from` on that may have keys in a database, ascending; by the bitmap, 64 slots at
+    /// a step. Every slot that has keys is among them, also while a change of several publications
+    /// has taken them out for a moment. One that is found empty is passed by from now on.
+    pub fn nonempty_slots<'g>(
+        &'g self,
+        database: usize,
+        from: usize,
+        section: Section<'g>,
+    ) -> impl Iterator<Item = SlotNumber> + use<'g, S> {
+        let mut mask = u64::MAX << (from % 64);
+        let found = self.database(database, section).into_iter();
+        found.flat_map(move |database| {
+            let words = database.nonempty.iter().enumerate().skip(from / 64);
+            words.flat_map(move |(index, word)| {
+                // Relaxed: pairs with nothing, see `Database::note_nonempty`. A key added meanwhile
+                // may be missed, as a walk is atomic per slot only.
+                let bits = word.load(Ordering::Relaxed) & std::mem::replace(&mut mask, u64::MAX);
+                slots_of(index, bits).inspect(|&slot| {
+                    if database.slot_key_count(slot) == 0
+                        && let Some(_lock) = self.try_lock(slot)
+                    {
+                        database.note_empty(slot);
+                    }
+                })
+            })
+        })
     }
 
     /// Visits the bucket of a slot that holds the hash `from`, and returns the hash to go on from,
@@ -645,11 +658,8 @@ impl<S: Default> Keyspace<S> {
     ) -> Vec<SlotNumber> {
         self.check_alone(alone);
         let mut locked = Vec::new();
-        for slot in SlotNumber::all() {
-            // Relaxed: state made before the gate closed is seen, and none is made now.
-            if self.slots[slot].side.load(Ordering::Relaxed).is_null() {
-                continue;
-            }
+        // State made before the gate closed is seen, and none is made now.
+        for slot in self.with_side.iter() {
             match self.try_lock(slot) {
                 Some(mut lock) => lock.side_if_any().into_iter().for_each(|side| visit(slot, side)),
                 None => locked.push(slot),

@@ -268,12 +268,14 @@ impl CommandTable {
 
     /// All commands and subcommands that clients can call.
     pub fn callable(&self) -> impl Iterator<Item = (CommandId, &'static Command)> {
-        let is_callable = |command: &Command| {
-            let container = command.name.split('|').next().unwrap_or(command.name);
-            let id = self.find(container.as_bytes());
+        let is_callable = |(id, command): &(CommandId, &Command)| {
+            let id = match command.name.split_once('|') {
+                Some((container, _)) => self.find(container.as_bytes()),
+                None => Some(*id),
+            };
             id.is_some_and(|id| !self.called.names[id.index()].is_empty())
         };
-        self.iter().filter(move |(_, command)| is_callable(command))
+        self.iter().filter(is_callable)
     }
 
     /// The command that clients call by this name, in any case; not a subcommand.

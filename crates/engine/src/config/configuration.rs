@@ -1,7 +1,7 @@
 //! The values of all directives, and CONFIG GET and SET on them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
 
 use super::directive::{Change, Directive, Kind};
 use super::error::SetError;
@@ -50,9 +50,25 @@ pub(super) fn directives() -> impl Iterator<Item = &'static Directive> {
     FAMILIES.iter().flat_map(|family| family.directives)
 }
 
+/// All directives by their place in the table.
+static BY_PLACE: LazyLock<Vec<&'static Directive>> = LazyLock::new(|| directives().collect());
+
+/// Places of directives by their names and aliases, in lower case. A change of one directive makes
+/// the settings anew, which looks most of them up.
+static PLACES: LazyLock<HashMap<String, usize>> = LazyLock::new(|| {
+    let mut places = HashMap::new();
+    for (index, directive) in directives().enumerate() {
+        for name in directive.names() {
+            places.entry(name.to_ascii_lowercase()).or_insert(index);
+        }
+    }
+    places
+});
+
 /// The directive with this name or alias, in any case, and its place in the table.
 pub(super) fn find(name: &str) -> Option<(usize, &'static Directive)> {
-    directives().enumerate().find(|(_, directive)| directive.is_called(name))
+    let place = PLACES.get(name).or_else(|| PLACES.get(&name.to_ascii_lowercase()));
+    place.map(|&index| (index, directive_at(index)))
 }
 
 /// The place in the table of the directive with this name or alias, in any case, and that name as
@@ -274,5 +290,5 @@ impl Configuration {
 }
 
 fn directive_at(index: usize) -> &'static Directive {
-    directives().nth(index).expect("an index comes from the table")
+    BY_PLACE.get(index).expect("an index comes from the table")
 }

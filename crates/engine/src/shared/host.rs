@@ -32,6 +32,15 @@ pub struct AllocatorMemory {
     pub muzzy_bytes: u64,
 }
 
+/// Processor time of all threads of the process, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessorTime {
+    /// In user mode.
+    pub user_s: f64,
+    /// In the kernel.
+    pub system_s: f64,
+}
+
 /// Facts about the append-only file, while it is not off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppendOnlyFacts {
@@ -196,4 +205,14 @@ pub trait Host: Send + Sync + 'static {
 
     /// Facts about the process and its listeners for `INFO`: field and value.
     fn facts(&self) -> Vec<(&'static str, String)>;
+
+    /// Physical memory of the process, in bytes; 0 if the system does not tell.
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Processor time of all threads, if the system tells it.
+    fn processor_time(&self) -> ProcessorTime {
+        ProcessorTime::default()
+    }
 }

@@ -23,7 +23,9 @@ mod write_refusal;
 
 pub use defrag::DefragEffort;
 pub use empty_file::EmptyFile;
-pub use host::{AllocatorMemory, AppendOnlyFacts, DiskFault, Host, LogPosition, log_level};
+pub use host::{
+    AllocatorMemory, AppendOnlyFacts, DiskFault, Host, LogPosition, ProcessorTime, log_level,
+};
 pub use lazy_free::PendingFrees;
 pub use loading::{Loading, LoadingFigures};
 pub use memory_limit::MemoryLimit;

@@ -7,6 +7,7 @@ use crate::harness::Server;
 use crate::harness::beside::Beside;
 
 /// Asks both, and asserts that they answer the same.
+#[track_caller]
 fn ask(both: &mut Beside, words: &[&str]) {
     let (ours, theirs) = both.ask(words);
     let about: Vec<&str> = words.iter().map(|word| &word[..word.len().min(20)]).collect();
@@ -52,4 +53,42 @@ fn a_sorted_list_that_is_stored_is_judged_as_by_valkey() {
             ask(both, &["OBJECT", "ENCODING", "sorted"]);
         }
     });
+}
+
+/// Compares the encoding of a list of equal elements, to which one is added after the other and
+/// from which then one is taken after the other, about its limits and about half of them. They are
+/// taken where they were added: how Valkey's quicklist has split the others does not matter.
+fn compare_along(both: &mut Beside, element: &str, bytes_in_listpack: usize) {
+    let limits = [4096, 8192].map(|bytes| bytes / bytes_in_listpack);
+    let is_near = |length: usize| limits.iter().any(|limit| length.abs_diff(*limit) < 5);
+    let longest = limits[1] + 5;
+    ask(both, &["DEL", "list"]);
+    for length in 1..longest {
+        ask(both, &["RPUSH", "list", element]);
+        if is_near(length) {
+            ask(both, &["OBJECT", "ENCODING", "list"]);
+            ask(both, &["LSET", "list", "0", element]);
+            ask(both, &["OBJECT", "ENCODING", "list"]);
+        }
+    }
+    for length in (1..longest - 1).rev() {
+        ask(both, &["RPOP", "list"]);
+        if is_near(length) {
+            ask(both, &["OBJECT", "ENCODING", "list"]);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_grows_and_shrinks_is_judged_as_by_valkey() {
+    let Some(mut both) = Beside::with(Server::new(1, 1_700_000_000_000), 0) else { return };
+    let strings = [20, 59, 63, 64, 125, 126, 300].map(|length| ("x".repeat(length), length));
+    for (element, length) in &strings {
+        let overhead = 2 + usize::from(*length > 63) + usize::from(*length > 125);
+        compare_along(&mut both, element, length + overhead);
+    }
+    // Integers take less than their digits.
+    for (element, bytes) in [("7", 2), ("-1234567890123456789", 10), ("2147483647", 6)] {
+        compare_along(&mut both, element, bytes);
+    }
 }

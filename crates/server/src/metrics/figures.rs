@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::pubsub::TopicKind;
-use tidemill_engine::shared::Shared;
+use tidemill_engine::shared::{ProcessorTime, Shared};
 use tidemill_engine::telemetry::spread::Spread;
 use tidemill_engine::telemetry::stats::{CommandStats, Counter, WorkerStats};
 
@@ -27,6 +27,7 @@ pub(super) fn render(shared: &Shared, reader: &mut dyn ReadSide) -> String {
 
 fn process(shared: &Shared, out: &mut Exposition) {
     let facts: BTreeMap<&str, String> = shared.host.facts().into_iter().collect();
+    let ProcessorTime { user_s, system_s } = shared.host.processor_time();
     let fact = |name: &str| facts.get(name).map_or("0", String::as_str);
     out.family("tidemill_build_info", Kind::Gauge, "The version, and what it was started with.")
         .sample(
@@ -41,10 +42,10 @@ fn process(shared: &Shared, out: &mut Exposition) {
     out.family("tidemill_uptime_seconds", Kind::Gauge, "Seconds since the start.")
         .sample(&[], uptime_us as f64 / 1e6);
     out.family("tidemill_cpu_seconds_total", Kind::Counter, "Processor time of all threads.")
-        .sample(&[("mode", "user")], fact("used_cpu_user"))
-        .sample(&[("mode", "system")], fact("used_cpu_sys"));
+        .sample(&[("mode", "user")], user_s)
+        .sample(&[("mode", "system")], system_s);
     out.family("tidemill_resident_bytes", Kind::Gauge, "Resident memory of the process.")
-        .sample(&[], fact("used_memory_rss"));
+        .sample(&[], shared.host.resident_bytes());
     out.family(
         "tidemill_memory_bytes",
         Kind::Gauge,

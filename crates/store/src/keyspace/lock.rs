@@ -115,6 +115,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         if side.is_null() {
             side = Box::into_raw(Box::default());
             place.store(side, Ordering::Relaxed);
+            self.keyspace.with_side.note(self.slot);
         }
         // SAFETY: the lock is held and `&mut self` makes this the only reference.
         unsafe { &mut *side }

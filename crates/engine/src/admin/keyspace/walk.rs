@@ -330,7 +330,7 @@ fn count_on(
     section: Section<'_>,
 ) -> Result<(), WaitTarget> {
     let (keyspace, database) = (&walker.shared.keyspace, walker.database);
-    while let Some(slot) = keyspace.next_nonempty_slot(database, walk.next, section) {
+    for slot in keyspace.nonempty_slots(database, walk.next, section) {
         let count = || keyspace.slot_key_count(database, slot, section);
         walk.count += u64::from(read_slot(walker, slot, Reading::Brief, |_| count())?);
         walk.next = slot.index() + 1;

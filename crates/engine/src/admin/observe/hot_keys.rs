@@ -8,7 +8,7 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::HOT_KEYS_MAX;
-use crate::shared::Shared;
+use crate::shared::{ProcessorTime, Shared};
 use crate::telemetry::hot_keys::{Heaviest, HotKeysPlan, HotKeysReport};
 
 /// Keys that are told by default.
@@ -24,13 +24,8 @@ fn within(argument: &[u8], most: i64, wrong: &'static str) -> Result<i64, Comman
 
 /// User and system time of the process, ms.
 fn cpu_ms(shared: &Shared) -> (u64, u64) {
-    let facts = shared.host.facts();
-    let ms = |wanted: &str| {
-        let seconds = facts.iter().find(|(name, _)| *name == wanted);
-        let seconds = seconds.and_then(|(_, value)| value.parse::<f64>().ok()).unwrap_or(0.0);
-        (seconds * 1000.0) as u64
-    };
-    (ms("used_cpu_user"), ms("used_cpu_sys"))
+    let ProcessorTime { user_s, system_s } = shared.host.processor_time();
+    ((user_s * 1000.0) as u64, (system_s * 1000.0) as u64)
 }
 
 /// The metrics behind their number, and the index behind them.

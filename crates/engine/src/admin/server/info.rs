@@ -1,5 +1,6 @@
 //! `INFO`.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use crate::access::session_context::SessionCx;
 use crate::config::ServerConfig;
 use crate::pubsub::TopicKind;
 use crate::shared::clients::Client;
-use crate::shared::{PauseMode, Shared};
+use crate::shared::{PauseMode, ProcessorTime, Shared};
 use crate::slots::waiter::Waiter;
 use crate::telemetry::spread::Spread;
 use crate::telemetry::stats::{Counter, WorkerStats};
@@ -48,17 +49,28 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
             || (name != "debug" && (says("all") || says("everything")))
             || (is_default && (wanted.is_empty() || says("default")))
     };
-    let mut text = String::new();
+    let (mut text, facts) = (String::new(), Facts::default());
     for &(name, is_default) in SECTIONS {
         if is_wanted(name, is_default) {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
-            section(cx, name, &mut text);
+            section(cx, name, &facts, &mut text);
         }
     }
     cx.reply.verbatim(*b"txt", text);
     Ok(())
+}
+
+/// Facts of the host, asked for at the first use: most sections need none.
+#[derive(Default)]
+struct Facts(OnceCell<BTreeMap<&'static str, String>>);
+
+impl Facts {
+    fn get(&self, shared: &Shared, name: &str) -> String {
+        let all = self.0.get_or_init(|| shared.host.facts().into_iter().collect());
+        all.get(name).cloned().unwrap_or_default()
+    }
 }
 
 /// Writes lines of `name:value`.
@@ -109,13 +121,10 @@ fn append_only(shared: &Shared, lines: &mut Lines<'_>) -> bool {
     true
 }
 
-fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
+fn section(cx: &mut SessionCx<'_, '_>, name: &str, facts: &Facts, text: &mut String) {
     let mut lines = Lines(text);
     let shared = &**cx.shared;
-    let facts: BTreeMap<&str, String> = shared.host.facts().into_iter().collect();
-    let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
-    let configuration = shared.configuration();
-    let setting = |name: &str| configuration.value(name).unwrap_or_default();
+    let fact = |name: &str| facts.get(shared, name);
     match name {
         "server" => server(cx, &mut lines, &fact),
         "tls" => tls(&mut lines, &fact),
@@ -135,14 +144,17 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.line("master_repl_offset", 0);
             lines.line("second_repl_offset", -1);
             lines.line("repl_backlog_active", 0);
-            lines.line("repl_backlog_size", setting("repl-backlog-size"));
+            let configuration = shared.configuration();
+            let backlog = configuration.value("repl-backlog-size").unwrap_or_default();
+            lines.line("repl_backlog_size", backlog);
             lines.line("repl_backlog_first_byte_offset", 0);
             lines.line("repl_backlog_histlen", 0);
         }
         "cpu" => {
             lines.title("CPU");
-            lines.line("used_cpu_sys", fact("used_cpu_sys"));
-            lines.line("used_cpu_user", fact("used_cpu_user"));
+            let ProcessorTime { user_s, system_s } = shared.host.processor_time();
+            lines.line("used_cpu_sys", format_args!("{system_s:.6}"));
+            lines.line("used_cpu_user", format_args!("{user_s:.6}"));
             // No work is given to child processes.
             lines.line("used_cpu_sys_children", "0.000000");
             lines.line("used_cpu_user_children", "0.000000");

@@ -26,8 +26,6 @@ pub(super) struct Usage {
 
 impl Usage {
     pub(super) fn now(shared: &Shared) -> Usage {
-        let facts = shared.host.facts();
-        let resident = facts.iter().find(|(name, _)| *name == "used_memory_rss");
         let (live, clients) = (shared.live_bytes(), shared.clients.memory_bytes());
         let used = shared.data_bytes() + clients;
         Usage {
@@ -36,7 +34,7 @@ impl Usage {
             used,
             peak: shared.raise_peak(used),
             allocator: shared.host.allocator(),
-            resident: resident.and_then(|(_, value)| value.parse().ok()).unwrap_or(0),
+            resident: shared.host.resident_bytes(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! When a list is called a listpack and when a quicklist.
 //!
 //! The names follow the bytes that Valkey's listpack would take, not the layout here. They are
-//! counted exactly only near the threshold: far from it the tree's own size decides.
+//! counted exactly only near the threshold, and no further than to it: far from it the tree's own
+//! size decides.
 
 use tidemill_rdb::encode::NodeLimit;
 use tidemill_resp::number::parse_integer;
@@ -13,9 +14,6 @@ const LISTPACK_HEADER_BYTES: u64 = 7;
 
 /// Bytes that a listpack node has at most when it is limited by its count.
 const SAFE_BYTES_MAX: u64 = 8192;
-
-/// More than any element costs a listpack or a leaf beyond its own bytes.
-const ELEMENT_OVERHEAD_BYTES: u64 = 16;
 
 /// Bytes of overhead that a quicklist estimates of an element that it adds to a node.
 const NODE_ESTIMATE_BYTES: u64 = 8;
@@ -81,8 +79,18 @@ fn element_bytes(element: &[u8]) -> u64 {
     body + back_length
 }
 
-fn listpack_bytes<'e>(elements: impl Iterator<Item = &'e [u8]>) -> u64 {
-    LISTPACK_HEADER_BYTES + elements.map(element_bytes).sum::<u64>()
+/// True if a listpack of `elements` has at most `bytes_max` bytes. Elements beyond are not read.
+fn is_within<'e>(mut elements: impl Iterator<Item = &'e [u8]>, bytes_max: u64) -> bool {
+    let Some(left) = bytes_max.checked_sub(LISTPACK_HEADER_BYTES) else { return false };
+    elements.try_fold(left, |left, element| left.checked_sub(element_bytes(element))).is_some()
+}
+
+/// Bytes that a listpack has at most, of a list of `len` elements that has `allocated_bytes` here.
+///
+/// An element takes its own bytes in a listpack and two more, and one more for each 60 bytes of it.
+/// Here it takes its own bytes and one more at least.
+fn listpack_bytes_max(len: u64, allocated_bytes: u64) -> u64 {
+    LISTPACK_HEADER_BYTES + allocated_bytes + len + allocated_bytes / 60
 }
 
 /// Encoding after elements of `added_bytes` bytes in all were added to `list`, whose encoding is
@@ -94,8 +102,9 @@ pub(super) fn after_addition(
     limit: Limit,
 ) -> Encoding {
     let (len, bytes) = list.map_or((0, 0), |list| (list.len(), list.bytes()));
-    let exact = || list.map_or(LISTPACK_HEADER_BYTES, |list| listpack_bytes(list.iter()));
-    judge_addition(old, (len, bytes), exact, (added_count, added_bytes), limit)
+    let elements = || list.into_iter().flat_map(|list| list.iter());
+    let is_within = |bytes_max| is_within(elements(), bytes_max);
+    judge_addition(old, (len, bytes), is_within, (added_count, added_bytes), limit)
 }
 
 /// As [`after_addition`], before the elements are added to what an edit made of the list so far.
@@ -106,28 +115,25 @@ pub(super) fn after_addition_to(
     limit: Limit,
 ) -> Encoding {
     let sizes = (list.len(), list.allocated_bytes());
-    judge_addition(old, sizes, || listpack_bytes(list.iter()), added, limit)
+    judge_addition(old, sizes, |bytes_max| is_within(list.iter(), bytes_max), added, limit)
 }
 
-/// Encoding after an addition to a list with a number of elements and of allocated bytes, of which
-/// `listpack_bytes` counts those of a listpack.
+/// Encoding after an addition to a list with a number of elements and of allocated bytes.
+/// `is_within` tells whether a listpack of it has at most some bytes.
 fn judge_addition(
     old: Option<Encoding>,
     (len, allocated_bytes): (u64, u64),
-    listpack_bytes: impl FnOnce() -> u64,
+    is_within: impl FnOnce(u64) -> bool,
     (added_count, added_bytes): (u64, u64),
     limit: Limit,
 ) -> Encoding {
     if old == Some(Encoding::Quicklist) {
         return Encoding::Quicklist;
     }
-    let count = len + added_count;
-    let upper = allocated_bytes
-        + added_bytes
-        + ELEMENT_OVERHEAD_BYTES
-        + count.min(64) * ELEMENT_OVERHEAD_BYTES;
-    let fits = count <= limit.count
-        && (upper <= limit.bytes / 2 || listpack_bytes() + added_bytes <= limit.bytes);
+    let fits = len + added_count <= limit.count
+        && limit.bytes.checked_sub(added_bytes).is_some_and(|bytes_max| {
+            listpack_bytes_max(len, allocated_bytes) <= bytes_max || is_within(bytes_max)
+        });
     if fits { Encoding::Listpack } else { Encoding::Quicklist }
 }
 
@@ -150,9 +156,9 @@ fn fits(edit: &mut ListEdit<'_>, limit: Limit) -> bool {
         // Of a single element, a node that is limited by its count does not count the overhead.
         return edit.iter().all(|element| element.len() as u64 <= limit.bytes);
     }
-    // Nodes are never so empty.
+    // Nodes are never so empty, and no integer is so much shorter in a listpack.
     let is_large = edit.allocated_bytes() > 2 * limit.bytes;
-    edit.len() <= limit.count && !is_large && listpack_bytes(edit.iter()) <= limit.bytes
+    edit.len() <= limit.count && !is_large && is_within(edit.iter(), limit.bytes)
 }
 
 /// The encoding of a list that `RESTORE` made, of one node of Valkey's or several.
@@ -199,5 +205,18 @@ pub(crate) fn new_encoding<'e>(
         Encoding::Listpack
     } else {
         Encoding::Quicklist
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_element_takes_more_than_the_most_that_is_counted_for_it() {
+        for length in (0..20_000).chain(2_097_100..2_097_200) {
+            let most = length + 2 + length / 60;
+            assert!(element_bytes(&vec![b'x'; length as usize]) <= most, "{length}");
+        }
     }
 }

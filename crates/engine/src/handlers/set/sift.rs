@@ -3,7 +3,8 @@
 //! A lookup in a leaf of strings reads half of it. So where the other set is not much longer, its
 //! members are looked up in a table of ours instead: each costs one hash and one probe. Members
 //! come in the order of their keys, from leaf to leaf, which is the same in all sets: a table of
-//! some thousand members, which stays in the processor's cache, needs only that range of the others.
+//! some thousand members, which stays in the processor's cache, needs only that range of the
+//! others.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -157,7 +157,7 @@ fn fits(edit: &mut ListEdit<'_>, limit: Limit) -> bool {
         return edit.iter().all(|element| element.len() as u64 <= limit.bytes);
     }
     // Nodes are never so empty, and no integer is so much shorter in a listpack.
-    let is_large = edit.allocated_bytes() > 2 * limit.bytes;
+    let is_large = edit.allocated_bytes() > 4 * limit.bytes;
     edit.len() <= limit.count && !is_large && is_within(edit.iter(), limit.bytes)
 }
 

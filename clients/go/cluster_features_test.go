@@ -41,6 +41,7 @@ func newClusterClient(t *testing.T, servers []*testServer, change ...func(*Optio
 func whileSlotMoves(t *testing.T, servers []*testServer, slot int, body func(round int)) {
 	t.Helper()
 	moved := make(chan struct{})
+	defer func() { <-moved }() // also where body ends the test
 	go func() {
 		defer close(moved)
 		migrateSlot(t, servers, slot)

@@ -149,8 +149,8 @@ pub const ARGUMENT_OVERHEAD_BYTES: u64 = 64;
 /// Bytes that an element of a collection takes beside its own, by and large.
 pub const ELEMENT_OVERHEAD_BYTES: u64 = 16;
 
-/// Popped members that one effect in the journal removes.
-pub const POPPED_PER_EFFECT_MAX: usize = 1024;
+/// Elements that one effect in the journal adds or removes, where a command has any number of them.
+pub const ELEMENTS_PER_EFFECT_MAX: usize = 1024;
 
 /// Longest request, in bytes, whose command is timed together with its neighbours.
 pub const BRIEF_REQUEST_BYTES_MAX: usize = 16 * 1024;

@@ -137,6 +137,53 @@ fn swept_fields_are_recorded() {
     assert_eq!(records(&server), ["0 HDEL h f1"]);
 }
 
+#[test]
+fn a_list_that_sort_stores_is_recorded_by_its_elements() {
+    let mut server = Server::new(1, START_MS);
+    let client = server.connect(0);
+    for line in [
+        "RPUSH src b a",
+        "SET w_a 2 PX 5",
+        "SET w_b 1",
+        "HSET h_a f 9",
+        "HPEXPIRE h_a 5 FIELDS 1 f",
+        "RPUSH gone x",
+        "PEXPIRE gone 5",
+        "SET target v",
+    ] {
+        call(&mut server, client, line);
+    }
+    server.clock.advance_ms(10);
+    records(&server);
+    let sort = |server: &mut Server, line: &str| {
+        call(server, client, line);
+        records(server).remove(0)
+    };
+    let by_key = sort(&mut server, "SORT src BY w_* GET # GET w_* STORE target");
+    assert_eq!(by_key, "0 DEL target; 0 RPUSH target a  b 1");
+    let by_field = sort(&mut server, "SORT src BY h_*->f GET # GET h_*->f STORE new");
+    assert_eq!(by_field, "0 RPUSH new a  b ");
+    assert_eq!(sort(&mut server, "SORT gone STORE new"), "0 DEL new");
+}
+
+#[test]
+fn a_long_list_that_sort_stores_is_recorded_in_parts() {
+    let mut server = Server::new(1, START_MS);
+    let client = server.connect(0);
+    let elements: Vec<String> = (0..3000).map(|number| number.to_string()).collect();
+    let push: Vec<&str> =
+        ["RPUSH", "src"].into_iter().chain(elements.iter().map(String::as_str)).collect();
+    server.call(client, &push);
+    records(&server);
+    assert_eq!(call(&mut server, client, "SORT src STORE target"), ":3000\r\n");
+    let record = server.journal.take().remove(0);
+    let lengths: Vec<_> = record.iter().map(|effect| effect.arguments.view().len()).collect();
+    assert_eq!(lengths, [1026, 1026, 954]);
+    let mut copy = replay(&[record]).expect("no errors");
+    let client = copy.connect(0);
+    assert_eq!(call(&mut copy, client, "LINDEX target 2999"), "$4\r\n2999\r\n");
+}
+
 /// A random command, mostly one that changes something.
 fn random_command(random: &mut Rng) -> String {
     let key = *random.choice(KEYS.iter()).expect("some");
@@ -146,6 +193,9 @@ fn random_command(random: &mut Rng) -> String {
     let ttl = random.u64(1..60);
     let at = START_MS + random.u64(0..3000);
     let side = |random: &mut Rng| if random.bool() { "LEFT" } else { "RIGHT" };
+    if random.u32(0..3) == 0 {
+        return random_command_of_sets(random, (key, other, field));
+    }
     match random.u32(0..52) {
         0..3 => format!("SET {key} {value}"),
         3 => format!("SET {key} {value} PX {ttl}"),
@@ -196,6 +246,42 @@ fn random_command(random: &mut Rng) -> String {
     }
 }
 
+/// A random command on sets, sorted sets and streams, or on several keys.
+fn random_command_of_sets(random: &mut Rng, (key, other, field): (&str, &str, &str)) -> String {
+    let third = *random.choice(KEYS.iter()).expect("some");
+    let value = random.u32(0..20);
+    match random.u32(0..32) {
+        0..3 => format!("SADD {key} {value} {field} {third}"),
+        3 => format!("SREM {key} {value} {field}"),
+        4 => format!("SPOP {key}"),
+        5 => format!("SPOP {key} 2"),
+        6 => format!("SMOVE {key} {other} {field}"),
+        7 => format!("SUNIONSTORE {key} {other} {third}"),
+        8 => format!("SINTERSTORE {key} {other} {third}"),
+        9 => format!("SDIFFSTORE {key} {other} {third}"),
+        10..13 => format!("ZADD {key} {value} {field} 3 {third}"),
+        13 => format!("ZINCRBY {key} {value} {field}"),
+        14 => format!("ZPOPMIN {key}"),
+        15 => format!("ZMPOP 2 {key} {other} MAX COUNT 2"),
+        16 => format!("ZUNIONSTORE {key} 2 {other} {third} WEIGHTS 2 3"),
+        17 => format!("ZINTERSTORE {key} 2 {other} {third}"),
+        18 => format!("ZDIFFSTORE {key} 2 {other} {third}"),
+        19 => format!("ZRANGESTORE {key} {other} 0 1"),
+        20 => format!("ZREMRANGEBYRANK {key} 0 0"),
+        21 => format!("SORT {key} BY {{t}}* ALPHA GET # GET {{t}}* STORE {other}"),
+        22 => format!("SORT {key} ALPHA STORE {other}"),
+        23 => format!("SORT {key} BY *->f1 ALPHA GET # GET *->f2 STORE {other}"),
+        24 => format!("PFADD {key} {value}"),
+        25 => format!("PFMERGE {key} {other} {third}"),
+        26 => format!("GEOADD {key} {value} 2 {field}"),
+        27 => format!("GEOSEARCHSTORE {key} {other} FROMLONLAT 5 2 BYRADIUS 1000 km ASC"),
+        28 => format!("XADD {key} MAXLEN ~ 3 * {field} {value}"),
+        29 => format!("XGROUP CREATE {key} g $ MKSTREAM"),
+        30 => format!("XREADGROUP GROUP g c COUNT 1 STREAMS {key} >"),
+        _ => format!("XAUTOCLAIM {key} g d 0 0"),
+    }
+}
+
 /// All that commands can see of two databases.
 fn dump(server: &mut Server) -> String {
     let client = server.connect(0);
@@ -209,7 +295,8 @@ fn dump(server: &mut Server) -> String {
                 "+string\r\n" => server.call(client, &["GET", key]),
                 "+list\r\n" => server.call(client, &["LRANGE", key, "0", "-1"]),
                 "+hash\r\n" => dump_hash(server, client, key),
-                _ => String::new(),
+                "+none\r\n" => String::new(),
+                _ => server.call(client, &["DEBUG", "DIGEST-VALUE", key]),
             };
             writeln!(text, "{database} {key} {kind} {expiry} {value}").expect("a string");
         }

@@ -11,6 +11,7 @@ use tidemill_store::hash::Seed;
 use tidemill_store::{Encoding, Heap, Member, Section};
 
 use super::{Access, Caller, Verdict};
+use crate::access::found_keys::FoundKeys;
 use crate::access::key_hashes::KeyHashes;
 use crate::clock::Clock;
 use crate::commit::Sinks;
@@ -158,6 +159,33 @@ fn a_read_of_one_key_or_of_none_that_expires_counts_whatever_expires_meanwhile()
     for read in ["GET soon", "MGET ever nothing", "EXISTS ever ever"] {
         let verdict = Engine::with(KEYS).verdict(read, found_expired_in(20_000));
         assert_eq!(verdict, Verdict::Valid, "{read}");
+    }
+}
+
+#[test]
+fn a_result_does_not_count_while_a_key_that_has_expired_is_there() {
+    let mut engine = Engine::with("SADD soon a\r\nPEXPIRE soon 1000\r\nSADD ever b\r\n");
+    engine.shared.saw_expired(NOW_MS + 1000);
+    let words = OwnedArguments::new(["SUNIONSTORE", "target", "soon", "ever"].map(str::as_bytes));
+    let args = words.view();
+    let id = engine.shared.commands.find(args.get(0)).expect("a command");
+    let Engine { shared, worker, reader } = &mut engine;
+    for is_deleted in [false, true] {
+        let command = shared.commands.command(id);
+        let guard = reader.enter();
+        let mut reply = ReplyBuffer::new(Protocol::Resp2);
+        let caller = Caller::server(shared, worker, &mut reply, 0);
+        let access = Access::optimistic();
+        let mut cx = caller.calls((command, &args), guard.section(), access, KeyHashes::None);
+        let mut found = FoundKeys::new(0, 3, cx.clock());
+        for index in 1..args.len() {
+            let entry = cx.peek(args.get(index));
+            found.add(args.get(index), entry);
+        }
+        cx.go_on_with(found);
+        assert_eq!(cx.lock_for_result().is_ok(), is_deleted);
+        drop(cx);
+        execute::delete_expired(shared, worker, guard.section());
     }
 }
 

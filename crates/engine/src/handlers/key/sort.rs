@@ -25,7 +25,7 @@ use crate::error::CommandError;
 use crate::handlers::hash::field_value;
 use crate::handlers::list::new_encoding;
 use crate::handlers::set;
-use crate::limits::{ELEMENT_OVERHEAD_BYTES, SORT_LOOKUPS_MAX};
+use crate::limits::{ELEMENT_OVERHEAD_BYTES, ELEMENTS_PER_EFFECT_MAX, SORT_LOOKUPS_MAX};
 use crate::memory;
 use crate::reply;
 
@@ -365,19 +365,41 @@ fn store(
     }
     let found = whole;
     let elements = || found.iter().map(|value| value.as_deref().unwrap_or(b""));
+    let is_journaled = cx.is_journaled();
+    let encoding = new_encoding(elements(), cx.settings().list_listpack_size_max);
+    let edit = cx.edit(target);
+    let has_former = !edit.is_gone();
     if found.is_empty() {
-        cx.edit(target).remove(Event::new(EventClass::GENERIC, "del"));
+        edit.remove(Event::new(EventClass::GENERIC, "del"));
     } else {
-        let encoding = new_encoding(elements(), cx.settings().list_listpack_size_max);
         let event = Event::new(EventClass::LIST, "sortstore");
-        let edit = cx.edit(target);
         edit.put_as::<List<'_>>(encoding, event, |list| {
             elements().for_each(|element| list.push_back(element));
         });
         cx.count_changes(found.len() as u64);
     }
+    if is_journaled {
+        propagate(cx, target, has_former, &found);
+    }
     cx.reply.integer(found.len() as i64);
     Ok(())
+}
+
+/// Journals the list itself: keys and fields that had expired are there when a log is replayed, and
+/// the command would find others.
+fn propagate(
+    cx: &mut Cx<'_, '_>,
+    target: &[u8],
+    has_former: bool,
+    stored: &[Option<Cow<'_, [u8]>>],
+) {
+    if has_former {
+        cx.propagate([&b"DEL"[..], target]);
+    }
+    for part in stored.chunks(ELEMENTS_PER_EFFECT_MAX) {
+        let elements = part.iter().map(|element| element.as_deref().unwrap_or(b""));
+        cx.propagate([&b"RPUSH"[..], target].into_iter().chain(elements));
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::access::options::{integer, symmetric_integer};
 use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
-use crate::limits::POPPED_PER_EFFECT_MAX;
+use crate::limits::ELEMENTS_PER_EFFECT_MAX;
 use crate::long_reply::LongReply;
 use crate::memory;
 
@@ -156,7 +156,7 @@ fn take(
         false => Vec::new(),
     };
     remove(cx, key, members.iter().copied(), members.len() as u64, POPPED, encoding)?;
-    for part in texts.chunks(POPPED_PER_EFFECT_MAX) {
+    for part in texts.chunks(ELEMENTS_PER_EFFECT_MAX) {
         cx.propagate([&b"SREM"[..], key].into_iter().chain(part.iter().copied()));
     }
     Ok(())

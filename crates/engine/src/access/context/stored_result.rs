@@ -68,8 +68,8 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         for ((&position, &hash), found) in positions.iter().zip(&hashes).zip(entries) {
             let key = self.args.get(position);
             let present = keyspace.find(self.database, hash, key, self.section);
-            // A key that has expired since it was set is none, and yet there when a log is replayed:
-            // the command runs again and deletes it first.
+            // A key that has expired since it was set is none, and yet there when a log is
+            // replayed: the command runs again and deletes it first.
             let is_same = match (found, present) {
                 (Some(found), Some(present)) => {
                     found.is(present) && !unit.is_over(self.shared, self.worker, present)

@@ -60,7 +60,7 @@ fn ltrim_of_nothing_is_told_and_changes_nothing() {
 #[test]
 fn bitfield_that_grows_by_refused_writes_is_not_told() {
     let mut client = Client::new();
-    client.check("BITFIELD k OVERFLOW FAIL SET u1 88 9", "*1 $-1", &["new k"], 0);
+    client.check("BITFIELD k OVERFLOW FAIL SET u1 88 9", "*1 $-1", &["new k"], 1);
     client.check("STRLEN k", ":12", &[], 0);
     client.check("BITFIELD k OVERFLOW FAIL SET u1 96 9 SET u1 97 1", "*2 $-1 :0", &["setbit k"], 1);
 }

@@ -229,11 +229,11 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
     let grows = draft.changed.last_key_value().is_some_and(|(&last, _)| last >= length);
     if draft.new_value_count > 0 || grows {
         // As in Valkey: of a string that grew, all that was not refused counts. Where all was
-        // refused it has grown in silence.
+        // refused it has grown in silence, but not for the log, as it has in Valkey.
         let count = if grows { draft.accepted_count } else { draft.new_value_count };
         let event = if count > 0 { SETBIT_EVENT } else { Event::SILENT };
         string::write_runs(cx, key, &runs(draft.changed), event)?;
-        cx.set_changes(count);
+        cx.count_changes(count.max(1));
     } else if writes {
         string::make_raw(cx, key)?;
     }

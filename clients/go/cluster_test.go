@@ -210,7 +210,9 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 		}
 		time.Sleep(100 * time.Millisecond) // let writers meet ASK
 	}
-	_ = moves && setSlot(target, "NODE", targetID) && setSlot(source, "NODE", targetID)
+	if moves && setSlot(target, "NODE", targetID) {
+		setSlot(source, "NODE", targetID)
+	}
 	_ = source.Close()
 	_ = target.Close()
 }

@@ -104,6 +104,8 @@ func sameMapBut(names ...string) func(call Call, valkey, subject wire.Reply) boo
 //   - A command that stores an empty result (BITOP, SINTERSTORE, SORT with STORE and their kin)
 //     under a key that has expired publishes del in Valkey, as its own change; here the key goes as
 //     all that have expired: expired is published, and expired_keys counts it.
+//   - BITFIELD whose writes OVERFLOW FAIL refused, all of them, is no change in Valkey where it
+//     made the string longer, and a replica or a log has the shorter one; here it is one.
 //   - HSETEX with KEEPTTL, in import mode, of a field that has expired keeps its time in Valkey, so
 //     that the new value is hidden too; here it has none.
 

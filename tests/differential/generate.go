@@ -156,16 +156,18 @@ func strangerCalls() []Call {
 	}
 }
 
+// callOf is a call of a command, by its name in COMMAND DOCS.
+func callOf(name string, arguments ...string) Call {
+	words := slices.Concat(strings.Split(name, "|"), arguments)
+	return Call{Name: name, Arguments: wire.Arguments(words...)}
+}
+
 // closingCalls read all that a sequence left behind, so that a write with a right reply and a wrong
 // effect is seen.
 func closingCalls() []Call {
 	var calls []Call
 	add := func(name string, arguments ...string) {
-		call := Call{Name: name}
-		for _, word := range append(strings.Split(name, "|"), arguments...) {
-			call.Arguments = append(call.Arguments, []byte(word))
-		}
-		calls = append(calls, call)
+		calls = append(calls, callOf(name, arguments...))
 	}
 	add("discard") // first: inside MULTI the next would only be queued
 	add("client|reply", "ON")

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// GenerateLarge makes a sequence whose values are beyond a packed encoding or about to leave it,
+// generateLarge makes a sequence whose values are beyond a packed encoding or about to leave it,
 // with indexes, fields and members all over them.
-func GenerateLarge(commands []Command, seed uint64, callCount int) Sequence {
+func generateLarge(commands []Command, seed uint64, callCount int) Sequence {
 	g := newGenerator(commands, seed)
 	g.large = 1 + g.random.IntN(sizeMax)
 	sequence := Sequence{Seed: seed, Protocol: 2 + int(seed%2)}
@@ -29,7 +29,7 @@ func largeCalls(random *rand.Rand, size int) []Call {
 	add := func(name, key string, count int, element func(index int) []string) {
 		for start := 0; start < count; {
 			end := min(start+1+random.IntN(200), count)
-			words := []string{strings.ToUpper(name), key}
+			words := []string{key}
 			for index := start; index < end; index++ {
 				words = append(words, element(index)...)
 			}
@@ -63,21 +63,13 @@ func largeCalls(random *rand.Rand, size int) []Call {
 			return []string{"f" + strconv.Itoa(index), strconv.Itoa(index) + tail()}
 		})
 		for index := range count / 4 {
-			calls = append(calls, callOf("xadd", "XADD", key("x"),
+			calls = append(calls, callOf("xadd", key("x"),
 				fmt.Sprintf("1-%d", 1+index), "f"+strconv.Itoa(index%3), tail()))
 		}
 		text := strings.Repeat("0123456789", 40*count)
-		calls = append(calls, callOf("set", "SET", key("s"), text))
+		calls = append(calls, callOf("set", key("s"), text))
 	}
 	return calls
-}
-
-func callOf(name string, words ...string) Call {
-	call := Call{Name: name}
-	for _, word := range words {
-		call.Arguments = append(call.Arguments, []byte(word))
-	}
-	return call
 }
 
 // largeText is an element of a large value, for half of the arguments.

@@ -27,7 +27,7 @@ use tidemill_rcu::{Domain, Flavour, Garbage};
 
 pub(crate) use self::database::Database;
 use self::detached::{Departed, Departing, arrive};
-use self::slot_bits::{SlotBits, slots_of};
+use self::slot_bits::SlotBits;
 use crate::claim::{Claim, JoinError};
 use crate::entry::EntryRef;
 use crate::epoch::active::ActiveCut;
@@ -434,22 +434,18 @@ impl<S: Default> Keyspace<S> {
         from: usize,
         section: Section<'g>,
     ) -> impl Iterator<Item = SlotNumber> + use<'g, S> {
-        let mut mask = u64::MAX << (from % 64);
-        let found = self.database(database, section).into_iter();
-        found.flat_map(move |database| {
-            let words = database.nonempty.iter().enumerate().skip(from / 64);
-            words.flat_map(move |(index, word)| {
-                // Relaxed: pairs with nothing, see `Database::note_nonempty`. A key added meanwhile
-                // may be missed, as a walk is atomic per slot only.
-                let bits = word.load(Ordering::Relaxed) & std::mem::replace(&mut mask, u64::MAX);
-                slots_of(index, bits).inspect(|&slot| {
-                    if database.slot_key_count(slot) == 0
-                        && let Some(_lock) = self.try_lock(slot)
-                    {
-                        database.note_empty(slot);
-                    }
-                })
-            })
+        let (found, mut next) = (self.database(database, section), from);
+        std::iter::from_fn(move || {
+            let database = found?;
+            // A key added meanwhile may be missed, as a walk is atomic per slot only.
+            let slot = database.nonempty.next(next)?;
+            next = slot.index() + 1;
+            if database.slot_key_count(slot) == 0
+                && let Some(_lock) = self.try_lock(slot)
+            {
+                database.note_empty(slot);
+            }
+            Some(slot)
         })
     }
 

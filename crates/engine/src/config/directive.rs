@@ -188,12 +188,6 @@ impl Directive {
         }
     }
 
-    /// True if this is one of the directive's names, in any case.
-    #[must_use]
-    pub fn is_called(&self, name: &str) -> bool {
-        self.names().any(|own| own.eq_ignore_ascii_case(name))
-    }
-
     /// All names, the current one first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())

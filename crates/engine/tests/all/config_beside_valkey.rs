@@ -71,7 +71,7 @@ fn directives_and_defaults_are_valkeys() {
     }
     let own = FAMILIES.iter().find(|family| family.title == "Tidemill's own").expect("a family");
     for name in ours.keys().filter(|name| !theirs.contains_key(**name)) {
-        assert!(own.directives.iter().any(|directive| directive.is_called(name)), "{name}");
+        assert!(own.directives.iter().any(|own| own.names().any(|own| own == *name)), "{name}");
     }
 }
 

@@ -281,6 +281,63 @@ fn set_operations_equal_those_on_sorted_sets() {
     }
 }
 
+#[test]
+fn sets_of_more_members_than_are_compared_at_once_are_combined_whole() {
+    const COUNT: usize = 20_000;
+    let (mut server, client) = server();
+    // Both halves of the keys' range: integers, and strings.
+    let spelled = |number: usize| match number % 2 {
+        0 => number.to_string(),
+        _ => format!("m{number}"),
+    };
+    let kept = |keeps: &dyn Fn(usize) -> bool| {
+        (0..COUNT).filter(|&number| keeps(number)).map(spelled).collect::<Vec<_>>()
+    };
+    let all: fn(usize) -> bool = |_| true;
+    let thirds: fn(usize) -> bool = |number| number % 3 == 0;
+    let upper: fn(usize) -> bool = |number| number >= COUNT / 2;
+    let few: fn(usize) -> bool = |number| number % 1000 == 0;
+    for (key, keeps) in [("all", all), ("thirds", thirds), ("upper", upper), ("few", few)] {
+        add(&mut server, client, key, &kept(&keeps));
+    }
+    add(&mut server, client, "other", &texts(3));
+    let mut check = |line: &str, expected: Vec<String>| {
+        let (command, keys) = line.split_once(' ').expect("keys");
+        let stored = call(&mut server, client, &format!("{command}STORE d {keys}"));
+        assert_eq!(stored, format!(":{}\r\n", expected.len()), "{line}");
+        for part in expected.chunks(100) {
+            let line = format!("SMISMEMBER d {}", part.join(" "));
+            assert_eq!(
+                call(&mut server, client, &line),
+                format!("*{}\r\n", part.len()) + &":1\r\n".repeat(part.len())
+            );
+        }
+        if command == "SINTER" {
+            for limit in [0, 1, 65, 500, 5000] {
+                let count = keys.split(' ').count();
+                let expected = if limit == 0 { expected.len() } else { expected.len().min(limit) };
+                let line = format!("SINTERCARD {count} {keys} LIMIT {limit}");
+                assert_eq!(call(&mut server, client, &line), format!(":{expected}\r\n"), "{line}");
+            }
+        }
+    };
+    check("SINTER all upper", kept(&upper));
+    check("SINTER all upper thirds", kept(&|number| upper(number) && thirds(number)));
+    check("SINTER all few upper", kept(&|number| few(number) && upper(number)));
+    check("SINTER all upper other thirds", Vec::new());
+    check("SDIFF all upper", kept(&|number| !upper(number)));
+    check(
+        "SDIFF all upper thirds few",
+        kept(&|number| !upper(number) && !thirds(number) && !few(number)),
+    );
+    check("SDIFF all few other", kept(&|number| !few(number)));
+    check("SDIFF few all upper", Vec::new());
+    check(
+        "SUNION upper thirds few",
+        kept(&|number| upper(number) || thirds(number) || few(number)),
+    );
+}
+
 const REPLIES: usize = 4000;
 
 /// The worker's generator has a fixed seed, so this does not fail by chance; with any other it

@@ -107,18 +107,16 @@ impl Cut {
             // SAFETY: the keyspace has the database now, with the gate closed.
             let database = unsafe { pointer.as_ref() };
             database.hold(number);
-            let nonempty = database.nonempty.iter();
             Content {
                 database: CutDatabase {
                     number,
                     keys: database.key_count(),
                     expiring: database.expiring_count(),
-                    // Relaxed: as below.
+                    // Relaxed: the gate orders it.
                     volatile: database.volatile_count.load(Ordering::Relaxed),
                 },
                 pointer,
-                // Relaxed: the gate orders it.
-                nonempty: nonempty.map(|word| word.load(Ordering::Relaxed)).collect(),
+                nonempty: database.nonempty.words().collect(),
             }
         });
         let mut cut = Cut {

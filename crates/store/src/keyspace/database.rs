@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use super::slot_bits::SlotBits;
 use crate::entry::Marks;
 use crate::limits::{SLOT_COUNT, UNCOUNTED_DATABASES};
 use crate::slot::{PerSlot, SlotNumber};
@@ -12,7 +13,7 @@ pub(crate) struct Database {
     pub(crate) tables: PerSlot<Table>,
     /// Bits of all slots that may have keys. A slot's bit is changed under its lock: set before the
     /// first key is published, and cleared some time after the last one went, by a walk.
-    pub(crate) nonempty: Box<[AtomicU64]>,
+    pub(crate) nonempty: SlotBits,
     pub(crate) key_counts: PerSlot<AtomicU32>,
     pub(crate) expiring_counts: PerSlot<AtomicU32>,
     /// Live bytes of entries, values and tables, by slot.
@@ -39,7 +40,7 @@ impl Database {
     pub(crate) fn new(index: usize) -> Database {
         Database {
             tables: PerSlot::default(),
-            nonempty: (0..SLOT_COUNT / 64).map(|_| AtomicU64::new(0)).collect(),
+            nonempty: SlotBits::default(),
             key_counts: PerSlot::default(),
             expiring_counts: PerSlot::default(),
             live_bytes: PerSlot::default(),
@@ -98,30 +99,19 @@ impl Database {
         live.fold(self.own_bytes as u64, u64::wrapping_add)
     }
 
-    /// Lets walks look at `slot`. Called by the owner of the slot's lock before it publishes a key.
+    /// Lets walks look at `slot`. Called by the owner of the slot's lock before it publishes a key,
+    /// behind it with Release: a thread that has seen the key, or was told of it, sees the bit.
     #[inline]
     pub(crate) fn note_nonempty(&self, slot: SlotNumber) {
-        let (word, bit) = self.nonempty_bit(slot);
-        // Relaxed, both: the bit changes under the slot's lock only; 64 slots share the word, hence
-        // the read-modify-write. The key is published behind it with Release: a thread that has
-        // seen the key, or was told of it, sees the bit.
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        self.nonempty.note(slot);
     }
 
     /// Lets walks pass `slot` by if it has no keys. Called by a thread that has just taken the
     /// slot's lock: no change is half done.
     pub(crate) fn note_empty(&self, slot: SlotNumber) {
         if self.slot_key_count(slot) == 0 {
-            let (word, bit) = self.nonempty_bit(slot);
-            // Relaxed: as in `note_nonempty`.
-            word.fetch_and(!bit, Ordering::Relaxed);
+            self.nonempty.forget(slot);
         }
-    }
-
-    fn nonempty_bit(&self, slot: SlotNumber) -> (&AtomicU64, u64) {
-        (&self.nonempty[slot.index() / 64], 1 << (slot.index() % 64))
     }
 
     /// Number of keys in `slot`: exact for the owner of its lock, and for a reader if the slot's

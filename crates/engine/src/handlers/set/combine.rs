@@ -9,7 +9,7 @@ use tidemill_store::{Encoding, EntryRef, Kind};
 
 use super::encoding::Thresholds;
 use super::member::{answer, text_bytes};
-use super::sift::{Kept, Table, sift};
+use super::sift::{Kept, Table, WALKED_PER_LOOKUP, sift};
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
@@ -131,9 +131,6 @@ fn intersect<'g>(
 fn is_before(one: Member<'_>, other: Member<'_>) -> bool {
     matches!((one, other), (Member::Integer(one), Member::Integer(other)) if one < other)
 }
-
-/// Integers that are walked over in the time of one lookup.
-const WALKED_PER_LOOKUP: u64 = 4;
 
 /// A set in which integers that ascend are looked for.
 enum Other<'g> {

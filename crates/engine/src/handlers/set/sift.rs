@@ -16,7 +16,7 @@ use tidemill_store::value::set::{Member, Set};
 use crate::error::CommandError;
 
 /// Members that are walked over in the time of one lookup.
-const WALKED_PER_LOOKUP: u64 = 4;
+pub(super) const WALKED_PER_LOOKUP: u64 = 4;
 
 /// Bound of what is allocated here: a table has these and a leaf's more.
 const TABLE_MEMBERS_MAX: usize = 4096;
@@ -35,7 +35,7 @@ pub(super) enum Kept {
 
 /// Passes members of `first` that stay to `visit`, in the order of [`Set::iter`], until that
 /// returns false, which `may_end` tells beforehand. The others are best in the order in which they
-/// leave the fewest members.
+/// leave the fewest members: each is asked for those only that the ones before it left.
 pub(super) fn sift<'g>(
     first: Set<'g>,
     others: &[Set<'g>],
@@ -44,33 +44,27 @@ pub(super) fn sift<'g>(
     may_end: bool,
     mut visit: impl FnMut(Member<'g>) -> Result<bool, CommandError>,
 ) -> Result<(), CommandError> {
-    let is_walked = |other: &Set<'g>| other.len() / WALKED_PER_LOOKUP <= first.len();
-    let needs_table = others.iter().any(is_walked);
-    let fits = |is_found: bool| is_found == (kept == Kept::Common);
-    let (mut table, mut members, mut stays) = (Table::default(), Vec::new(), Vec::new());
+    let stays = |is_found: bool| is_found == (kept == Kept::Common);
+    let (mut table, mut members) = (Table::default(), Vec::new());
     let (mut from, mut count) = (0, if may_end { LOOKED_UP_FIRST } else { TABLE_MEMBERS_MAX });
     loop {
         members.clear();
         let to = first.scan(from, count, |member| members.push(member));
-        let has_table = needs_table && count > LOOKED_UP_FIRST;
-        stays.clear();
-        stays.resize(members.len(), true);
-        if has_table {
-            table.fill(&members, seed)?;
-            for other in others.iter().copied().filter(is_walked) {
-                let mut is_found = vec![false; members.len()];
-                walk(other, from, to, |member| {
-                    if let Some(index) = table.position(member, seed) {
-                        is_found[index] = true;
-                    }
-                });
-                stays.iter_mut().zip(is_found).for_each(|(stays, found)| *stays &= fits(found));
+        let part = members.len() as u64;
+        // The first members are looked up one by one, where the walk may end at any of them.
+        let looked_up = if count > LOOKED_UP_FIRST { &[] } else { others };
+        for other in others.iter().skip(looked_up.len()) {
+            // Members of the other set in this range, if they are as far apart in all ranges.
+            let in_range = u128::from(other.len()) * u128::from(part) / u128::from(first.len());
+            if in_range <= u128::from(WALKED_PER_LOOKUP) * members.len() as u128 {
+                let mut is_found = table.find_in(*other, (from, to), &members, seed)?.into_iter();
+                members.retain(|_| stays(is_found.next().unwrap_or(false)));
+            } else {
+                members.retain(|&member| stays(other.contains(member)));
             }
         }
-        let looked_up = |other: &&Set<'g>| !has_table || !is_walked(other);
-        for (&member, _) in members.iter().zip(&stays).filter(|&(_, &stays)| stays) {
-            let mut looked_up = others.iter().filter(looked_up);
-            if looked_up.all(|other| fits(other.contains(member))) && !visit(member)? {
+        for &member in &members {
+            if looked_up.iter().all(|other| stays(other.contains(member))) && !visit(member)? {
                 return Ok(());
             }
         }
@@ -138,12 +132,26 @@ pub(super) struct Table<'g> {
 }
 
 impl<'g> Table<'g> {
-    fn fill(&mut self, members: &[Member<'g>], seed: &Seed) -> Result<(), CommandError> {
+    /// Tells of each member whether `set` has it, by a walk over the leaves with keys between two
+    /// cursors; what the table had goes.
+    fn find_in(
+        &mut self,
+        set: Set<'g>,
+        (from, to): (u64, u64),
+        members: &[Member<'g>],
+        seed: &Seed,
+    ) -> Result<Vec<bool>, CommandError> {
         self.positions.clear();
         for &member in members {
             self.insert(member, seed)?;
         }
-        Ok(())
+        let mut is_found = vec![false; members.len()];
+        walk(set, from, to, |member| {
+            if let Some(&position) = self.positions.get(&Hashed::new(member, seed)) {
+                is_found[position as usize] = true;
+            }
+        });
+        Ok(is_found)
     }
 
     /// Adds a member at the next position; false if it is there.
@@ -160,11 +168,7 @@ impl<'g> Table<'g> {
         }
     }
 
-    fn position(&self, member: Member<'g>, seed: &Seed) -> Option<usize> {
-        self.positions.get(&Hashed::new(member, seed)).map(|&position| position as usize)
-    }
-
     pub(super) fn contains(&self, member: Member<'g>, seed: &Seed) -> bool {
-        self.position(member, seed).is_some()
+        self.positions.contains_key(&Hashed::new(member, seed))
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use serde_json::json;
 
+use crate::cli::outputs;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, end_on_signals};
 use crate::console::note;
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
@@ -117,7 +118,7 @@ pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
 fn report(judgement: &Judgement, metric: &Metric, plan: Plan, flags: &AbFlags) -> io::Result<()> {
     if let Some(path) = &flags.json {
         let document = document(judgement, flags, plan.seed);
-        std::fs::write(path, serde_json::to_string_pretty(&document)? + "\n")?;
+        outputs::write(path, serde_json::to_string_pretty(&document)? + "\n")?;
     }
     write_table(&mut io::stdout().lock(), judgement, metric, plan)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -429,19 +430,32 @@ func TestScript_ChangesBehindItsClientAreNobodysOwn(t *testing.T) {
 	do(t, tracking, "HELLO", "3")
 	do(t, tracking, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "told", "NOLOOP")
 	body := "redis.call('SET', KEYS[1], 1) local n = 0 " +
-		"while n < 3000000 do n = n + 1 end redis.call('SET', KEYS[1], 2)"
-	script := sendScript(t, server, control, "EVAL", body, "1", "told")
-	script.Close()
-	// The worker serves the session that tracks, no other one, and goes on with the script.
+		"while n < 30000000 do n = n + 1 end redis.call('SET', KEYS[1], 2)"
+	sendScript(t, server, control, "EVAL", body, "1", "told")
+	// One that only closes is executed to the end as a client.
+	list := do(t, control, "CLIENT", "LIST").Text
+	script := regexp.MustCompile(`(?m)^id=(\d+) .* cmd=eval `).FindSubmatch(list)
+	if script == nil {
+		t.Fatalf("nobody runs a script:\n%s", list)
+	}
+	do(t, control, "CLIENT", "KILL", "ID", string(script[1]))
+	// The session that tracks, and no other one, is served whenever the script has had a turn.
+	const ahead = 64
+	for range ahead {
+		_ = tracking.Send("FUNCTION", "STATS")
+	}
 	told := 0
-	waitFor(t, "the end of the script", func() bool {
+	for end, hasEnded := time.Now().Add(closeTimeout), false; !hasEnded; {
+		if time.Now().After(end) {
+			t.Fatalf("no end of the script within %v", closeTimeout)
+		}
 		_ = tracking.Send("FUNCTION", "STATS")
 		statistics := receive(t, tracking)
 		for ; statistics.Kind == '>'; statistics = receive(t, tracking) {
 			told++
 		}
-		return statistics.Items[1].Kind == '_'
-	})
+		hasEnded = statistics.Items[1].Kind == '_'
+	}
 	if told != 2 {
 		t.Errorf("told of %d of 2 changes", told)
 	}

@@ -49,8 +49,9 @@ const CALLBACKS: [&str; 20] = [
 ];
 
 /// Expressions that call `F`, and what it returns at best.
-const CALLERS: [(&str, &str); 24] = [
+const CALLERS: [(&str, &str); 25] = [
     ("table.sort(T,F)", "false"),
+    ("table.sort(T,F)", "true"),
     ("table.sort({{3},{1},{2}},F)", "true"),
     ("table.foreach(T,F)", "nil"),
     ("table.foreach({[T[1]]=1,[T[2]]=2},F)", "nil"),

@@ -38,13 +38,15 @@ impl SlotBits {
     /// The first noted slot from an index on; 64 slots at a step.
     pub(crate) fn next(&self, from: usize) -> Option<SlotNumber> {
         let mut mask = u64::MAX << (from % 64);
-        self.words().enumerate().skip(from / 64).find_map(|(index, word)| {
-            let bits = word & std::mem::replace(&mut mask, u64::MAX);
-            if bits == 0 {
-                return None;
+        for index in from / 64..self.0.len() {
+            // Relaxed: as in `note`.
+            let bits = self.0[index].load(Ordering::Relaxed) & mask;
+            if bits != 0 {
+                return SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize);
             }
-            SlotNumber::from_index(index * 64 + bits.trailing_zeros() as usize)
-        })
+            mask = u64::MAX;
+        }
+        None
     }
 
     /// The noted slots in ascending order. One that is noted meanwhile is met if it is ahead.

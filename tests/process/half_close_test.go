@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,8 +20,10 @@ import (
 )
 
 const (
-	// holdTime is how long a slot is held so that others park.
-	holdTime    = "0.3"
+	// holdSeconds is the CPU time for which a slot is held so that others park.
+	holdSeconds = "0.3"
+	// heldAfter is the time without an answer behind which the key counts as held.
+	heldAfter   = 50 * time.Millisecond
 	halfClients = 24
 )
 
@@ -51,12 +54,15 @@ func readAll(t *testing.T, conn net.Conn) string {
 	return string(all)
 }
 
-// hold makes other clients wait for the key `held` until the returned connection answers EXEC.
+// hold makes other clients wait for the key `held`, from some time on until the returned
+// connection is answered. A script's key is held while the script is suspended, with the gate open.
 func hold(t *testing.T, server *instance.Server) *wire.Conn {
 	t.Helper()
+	const script = "local began = os.clock() redis.call('INCRBY', KEYS[1], 0) " +
+		"while os.clock() - began < " + holdSeconds + " do end"
 	conn := server.Dial(t)
-	for _, command := range []string{"MULTI", "INCRBY held 0", "DEBUG SLEEP " + holdTime} {
-		do(t, conn, strings.Fields(command)...)
+	if err := conn.Send("EVAL", script, "1", "held"); err != nil {
+		t.Fatal(err)
 	}
 	return conn
 }
@@ -65,9 +71,9 @@ func hold(t *testing.T, server *instance.Server) *wire.Conn {
 // it.
 func TestHalfClose_AfterAParkedCommandAllIsExecutedAndAnswered(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
-		server := instance.Start(t, kind, append(workers(kind), "--enable-debug-command", "yes")...)
+		server := instance.Start(t, kind, workers(kind)...)
 		conn := server.Dial(t)
-		// Now and then all is executed before the key is held.
+		// The key may be free again before all have sent.
 		const attemptsMax = 10
 		for range attemptsMax {
 			expectOK(t, conn, "FLUSHALL")
@@ -90,16 +96,14 @@ func TestHalfClose_AfterAParkedCommandAllIsExecutedAndAnswered(t *testing.T) {
 // first.
 func halfCloseBehindHolder(t *testing.T, server *instance.Server) {
 	t.Helper()
-	holder := hold(t, server)
-	defer holder.Close()
 	clients := make([]*wire.Conn, halfClients)
 	for index := range clients {
 		clients[index] = server.Dial(t)
 		do(t, clients[index], "PING")
 	}
-	if err := holder.Send("EXEC"); err != nil {
-		t.Fatal(err)
-	}
+	holder := hold(t, server)
+	defer holder.Close()
+	waitUntilHeld(t, server)
 	for index, client := range clients {
 		own := strconv.Itoa(index)
 		commands := []string{"INCR held", "SET own" + own + " x", "RPUSH list " + own, "MULTI",
@@ -117,6 +121,22 @@ func halfCloseBehindHolder(t *testing.T, server *instance.Server) {
 		}
 		client.Close()
 	}
+}
+
+// waitUntilHeld asks for the key until no answer comes: the script that holds it has begun, however
+// late its worker was scheduled.
+func waitUntilHeld(t *testing.T, server *instance.Server) {
+	t.Helper()
+	conn := server.Dial(t)
+	defer conn.Close()
+	conn.Timeout = heldAfter
+	waitFor(t, "hold of the key", func() bool {
+		if err := conn.Send("GET", "held"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := conn.Receive()
+		return errors.Is(err, os.ErrDeadlineExceeded)
+	})
 }
 
 // Writers of many slots run beside clients that send, half-close and read.

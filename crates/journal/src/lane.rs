@@ -12,7 +12,7 @@
 use crate::journal::RecordNumber;
 use crate::limits::{IDLE_LANE_BYTES, LANE_BYTES_MAX};
 use crate::primitive::{AtomicUsize, Mutex, Ordering, lock};
-use crate::record::{EffectSpan, Record};
+use crate::record::{EffectSpan, Record, clear};
 
 /// Records of one worker, by ascending numbers.
 #[derive(Debug, Default)]
@@ -55,6 +55,10 @@ impl Batch {
         self.record.append(record);
     }
 
+    fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
     /// Number of the next record.
     pub(crate) fn next_number(&self) -> Option<RecordNumber> {
         self.heads.get(self.taken.heads).map(|head| head.number)
@@ -83,10 +87,16 @@ impl Batch {
         (database, bytes)
     }
 
-    fn clear(&mut self) {
-        self.heads.clear();
+    /// Forgets its records, which were all taken, and keeps little of the memory of large ones.
+    pub(crate) fn clear(&mut self) {
+        clear(&mut self.heads, IDLE_LANE_BYTES);
         self.record.clear(IDLE_LANE_BYTES);
         self.taken = Taken::default();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.record.buffer_bytes() + self.heads.capacity() * size_of::<Head>()
     }
 }
 
@@ -116,7 +126,7 @@ impl Lane {
 
     /// Puts an empty batch in the place of the filled one.
     pub(crate) fn exchange(&self, batch: &mut Batch) {
-        batch.clear();
+        debug_assert!(batch.is_empty(), "a batch is cleared once all of it was taken");
         let mut filled = lock(&self.filled);
         std::mem::swap(&mut *filled, batch);
         // Relaxed: as in `push`.

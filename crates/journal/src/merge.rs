@@ -102,9 +102,38 @@ impl Merge {
                 writer.append(b"*1\r\n$4\r\nEXEC\r\n");
             }
         }
+        if batch.next_number().is_none() {
+            batch.clear();
+        }
         debug_assert!(
             batch.next_number().is_none_or(|number| number > *merged),
             "the numbers of a lane ascend"
         );
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::limits::{IDLE_LANE_BYTES, LARGE_EFFECT_BYTES};
+    use crate::record::Record;
+
+    #[test]
+    fn a_lane_keeps_little_of_the_memory_of_huge_records() {
+        let large = vec![b'x'; LARGE_EFFECT_BYTES];
+        let (lanes, mut merge) = ([Lane::new()], Merge::new(1));
+        let mut record = Record::default();
+        (0..200_000).for_each(|_| record.push(0, [&b"DEL"[..], b"k"]));
+        let push = |number, record: &mut Record| lanes[0].push(number, record);
+        push(1, &mut record);
+        for number in 2..200_000 {
+            record.push(0, [&b"DEL"[..], b"k"]);
+            push(number, &mut record);
+        }
+        record.push(0, [&b"SET"[..], b"k", &large]);
+        push(200_000, &mut record);
+        merge.drain(&lanes, 200_000);
+        let kept_bytes = merge.batches[0].buffer_bytes();
+        assert!(kept_bytes <= 4 * IDLE_LANE_BYTES, "{kept_bytes} bytes");
     }
 }

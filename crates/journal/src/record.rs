@@ -79,12 +79,11 @@ impl Record {
         self.spans.is_empty()
     }
 
-    /// Forgets all effects and keeps at most `bytes_max` of the buffer.
+    /// Forgets all effects and keeps at most `bytes_max` of each of its buffers.
     pub fn clear(&mut self, bytes_max: usize) {
-        self.bytes.clear();
-        self.bytes.shrink_to(bytes_max);
-        self.spans.clear();
-        self.large.clear();
+        clear(&mut self.bytes, bytes_max);
+        clear(&mut self.spans, bytes_max);
+        clear(&mut self.large, bytes_max);
         self.is_divisible = false;
     }
 
@@ -101,6 +100,12 @@ impl Record {
     pub fn effects(&self) -> Effects<'_> {
         Effects { spans: self.spans.iter(), bytes: &self.bytes, large: self.large.iter() }
     }
+}
+
+/// Empties a buffer, which keeps at most `bytes_max` of its memory.
+pub(crate) fn clear<T>(buffer: &mut Vec<T>, bytes_max: usize) {
+    buffer.clear();
+    buffer.shrink_to(bytes_max / size_of::<T>());
 }
 
 /// Effects of a record in order.

@@ -157,7 +157,7 @@ impl Durability {
         rules: &WriteRules,
     ) -> Result<(), Option<String>> {
         let failed = |error: LoadError| match error {
-            LoadError::Stopped => None,
+            LoadError::Stopped => self.replay_queue.take_fault(),
             error => Some(error.to_string()),
         };
         let begun = Instant::now();
@@ -165,7 +165,7 @@ impl Durability {
         let mut reader = LogReader::new(Arc::clone(&self.replay_queue), shared, domain);
         let loaded = load(&FileSystem, &self.names, config.may_cut_tail, &mut reader);
         let loaded = loaded.map_err(failed)?;
-        let error_count = reader.finish().map_err(|Stopped| None)?;
+        let error_count = reader.finish().map_err(|Stopped| self.replay_queue.take_fault())?;
         if error_count > 0 {
             log::warn!("{error_count} command(s) of the append only file were answered by errors");
         }
@@ -207,7 +207,8 @@ impl Durability {
             loaded.and_then(|_| Ok(reader.finish()?))
         });
         if let Err(error) = &loaded {
-            log::error!("{error}");
+            let fault = self.replay_queue.take_fault();
+            log::error!("{}", fault.unwrap_or_else(|| error.to_string()));
         }
         alone(shared, member, |gate| shared.sinks.switch(self.active_sinks(), gate));
         loaded.is_ok()

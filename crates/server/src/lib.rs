@@ -36,6 +36,7 @@ mod process;
 mod protected_mode;
 mod readiness;
 mod replay;
+mod replay_errors;
 mod resources;
 mod start;
 mod tls;

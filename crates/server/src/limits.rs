@@ -271,6 +271,9 @@ pub(crate) const SAVE_END_POLL: Duration = Duration::from_millis(1);
 /// Time between two looks at the end of the server by a thread that reads a log.
 pub(crate) const REPLAY_STOP_POLL: Duration = Duration::from_millis(50);
 
+/// Commands of a log that were answered by errors and are named in the server's log.
+pub(crate) const REPLAY_ERRORS_LOGGED: u64 = 10;
+
 /// Time for which a worker executes a log in one iteration, microseconds; clients come between.
 pub(crate) const REPLAY_SLICE_US: u64 = 5000;
 

@@ -24,22 +24,50 @@ use tidemill_resp::request::ArgumentView;
 
 use crate::handover::Waker;
 use crate::limits::{LOAD_LOG_S, REPLAY_STOP_POLL};
+use crate::replay_errors::LOG_LIMITS;
 
 /// Work for the worker that executes a log.
 #[derive(Debug)]
 pub(crate) enum ReplayWork {
     /// Whole commands.
-    Commands(Vec<u8>),
+    Commands(LogCommands),
     /// A transaction that was begun has no end.
     Discard,
     /// The log ends here.
     End,
 }
 
+/// Commands of a file of the log.
+#[derive(Debug, Default)]
+pub(crate) struct LogCommands {
+    pub(crate) bytes: Vec<u8>,
+    /// Positions in the bytes, ascending, with the offsets in the file from which they were read
+    /// up to the next position.
+    places: Vec<(usize, u64)>,
+    /// Name of the file.
+    pub(crate) file: Arc<str>,
+}
+
+impl LogCommands {
+    fn push(&mut self, offset: u64, command: &[u8]) {
+        if self.places.is_empty() || self.offset_of(self.bytes.len()) != offset {
+            self.places.push((self.bytes.len(), offset));
+        }
+        self.bytes.extend_from_slice(command);
+    }
+
+    /// Offset in the file of a position.
+    pub(crate) fn offset_of(&self, position: usize) -> u64 {
+        let index = self.places.partition_point(|&(from, _)| from <= position);
+        let place = index.checked_sub(1).map(|index| self.places[index]);
+        place.map_or(0, |(from, offset)| offset + (position - from) as u64)
+    }
+}
+
 impl ReplayWork {
     fn bytes(&self) -> usize {
         match self {
-            ReplayWork::Commands(commands) => commands.len(),
+            ReplayWork::Commands(commands) => commands.bytes.len(),
             ReplayWork::Discard | ReplayWork::End => 0,
         }
     }
@@ -54,6 +82,8 @@ struct QueueState {
     is_executing: bool,
     /// Commands that were answered by errors.
     error_count: u64,
+    /// Reason why the rest of the log is not executed.
+    fault: Option<String>,
 }
 
 /// Queue between the thread that reads a log and the worker that executes it.
@@ -95,6 +125,16 @@ impl ReplayQueue {
         self.progressed.notify_all();
     }
 
+    /// The commands that were taken cannot be executed: the load ends.
+    pub(crate) fn fail(&self, reason: String) {
+        self.state().fault.get_or_insert(reason);
+    }
+
+    /// Reason why a load has ended although the server goes on, told once.
+    pub(crate) fn take_fault(&self) -> Option<String> {
+        self.state().fault.take()
+    }
+
     /// Waits until a condition holds. It ends in time: nobody but this thread adds work.
     fn wait_until(
         &self,
@@ -122,6 +162,9 @@ impl ReplayQueue {
             state.waiting.is_empty() || state.waiting_bytes + bytes <= REPLAY_AHEAD_BYTES
         };
         let mut state = self.wait_until(shared, has_room)?;
+        if state.fault.is_some() && !matches!(work, ReplayWork::End) {
+            return Err(Stopped);
+        }
         state.waiting.push_back(work);
         state.waiting_bytes += bytes;
         drop(state);
@@ -148,7 +191,7 @@ pub(crate) struct LogReader<'r, F: Flavour> {
     shared: &'r Arc<Shared>,
     domain: &'r Arc<Domain<F>>,
     /// Commands on their way into the queue.
-    commands: Vec<u8>,
+    commands: LogCommands,
     has_sent: bool,
     /// Bytes of all files that were read.
     read_bytes: u64,
@@ -169,7 +212,7 @@ impl<'r, F: Flavour> LogReader<'r, F> {
             queue,
             shared,
             domain,
-            commands: Vec::new(),
+            commands: LogCommands::default(),
             has_sent: false,
             read_bytes: 0,
             total_bytes: 0,
@@ -182,7 +225,11 @@ impl<'r, F: Flavour> LogReader<'r, F> {
     /// error.
     pub(crate) fn finish(mut self) -> Result<u64, Stopped> {
         self.send_commands()?;
-        self.end()
+        let error_count = self.end()?;
+        match self.queue.state().fault {
+            Some(_) => Err(Stopped),
+            None => Ok(error_count),
+        }
     }
 
     fn send(&mut self, work: ReplayWork) -> Result<(), Stopped> {
@@ -193,14 +240,13 @@ impl<'r, F: Flavour> LogReader<'r, F> {
     fn send_commands(&mut self) -> Result<(), Stopped> {
         self.key_delay_us = self.shared.settings().key_load_delay_us;
         self.note_progress();
-        match self.commands.is_empty() {
-            true => Ok(()),
-            false => {
-                let room = Vec::with_capacity(self.commands.len().min(REPLAY_BYTES));
-                let commands = std::mem::replace(&mut self.commands, room);
-                self.send(ReplayWork::Commands(commands))
-            }
+        if self.commands.bytes.is_empty() {
+            return Ok(());
         }
+        let bytes = Vec::with_capacity(self.commands.bytes.len().min(REPLAY_BYTES));
+        let rest = LogCommands { bytes, places: Vec::new(), file: Arc::clone(&self.commands.file) };
+        let commands = std::mem::replace(&mut self.commands, rest);
+        self.send(ReplayWork::Commands(commands))
     }
 
     fn end(&mut self) -> Result<u64, Stopped> {
@@ -244,20 +290,24 @@ impl<F: Flavour> Replay for LogReader<'_, F> {
             };
             command = table.command(id);
         }
-        match command.takes(arguments.len()) {
-            true => Ok(()),
-            false => Err(format!("wrong number of arguments for '{}' command", command.name)),
+        if !command.takes(arguments.len()) {
+            return Err(format!("wrong number of arguments for '{}' command", command.name));
+        }
+        let bytes_max = LOG_LIMITS.bulk_bytes_max;
+        match arguments.iter().map(<[u8]>::len).find(|&bytes| bytes > bytes_max) {
+            Some(bytes) => Err(format!("an argument has {bytes} bytes, {bytes_max} is the most")),
+            None => Ok(()),
         }
     }
 
-    fn execute(&mut self, commands: &[u8]) -> Result<(), Stopped> {
-        if commands.len() > REPLAY_BYTES {
+    fn execute(&mut self, offset: u64, command: &[u8]) -> Result<(), Stopped> {
+        if command.len() > REPLAY_BYTES {
             // A large one is there once besides the reader's buffer.
             self.send_commands()?;
             self.queue.await_idle(self.shared)?;
         }
-        self.commands.extend_from_slice(commands);
-        match self.commands.len() >= REPLAY_BYTES {
+        self.commands.push(offset, command);
+        match self.commands.bytes.len() >= REPLAY_BYTES {
             true => self.send_commands(),
             false => Ok(()),
         }
@@ -293,6 +343,13 @@ impl<F: Flavour> Replay for LogReader<'_, F> {
             Err(error) if matches!(error.fault, LoadFault::Stopped) => Err(ReplayFault::Stopped),
             Err(error) => Err(ReplayFault::Snapshot(error.to_string())),
         }
+    }
+
+    fn begin_file(&mut self, path: &Path) -> Result<(), Stopped> {
+        self.send_commands()?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.commands.file = name.into();
+        Ok(())
     }
 
     fn begin(&mut self, total_bytes: u64) {

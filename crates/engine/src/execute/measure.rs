@@ -10,6 +10,9 @@
 //! Consequence: the log of slow commands compares the share of a command in such a run, so that
 //! a stall of the worker in the middle of a pipeline does not blame a command; the latency event
 //! compares the run's whole time.
+//!
+//! Commands of a log that is replayed are no calls: as in Valkey they count as keyspace hits and
+//! misses, errors and changes, and as nothing else.
 
 use std::sync::atomic::Ordering;
 
@@ -72,6 +75,10 @@ impl<E> Executor<'_, '_, E> {
         }
         let now_ns = self.shared.clock.monotonic_ns();
         let elapsed_ns = now_ns.saturating_sub(self.worker.run.start_ns);
+        if self.worker.replays() {
+            self.worker.run.last_ns = elapsed_ns;
+            return self.worker.run.begin(now_ns);
+        }
         // Without the division, where it would be by one.
         let share_ns = if count == 1 { elapsed_ns } else { elapsed_ns / count };
         let tracking = self.worker.settings.latency_tracking;
@@ -115,6 +122,22 @@ impl<E> Executor<'_, '_, E> {
         let bytes = request_bytes(&args) * count + reply_bytes.saturating_sub(before);
         let command = self.shared.commands.command(id);
         note_hot((self.shared, self.worker), command, &args, (elapsed_ns, bytes));
+    }
+
+    /// Counts a call that is timed by itself.
+    #[inline]
+    pub(crate) fn count_call(&self) {
+        if !self.worker.replays() {
+            self.worker.stats(self.shared).commands_processed.add(1);
+        }
+    }
+
+    /// Counts a call that failed, as so many failures.
+    #[cold]
+    pub(crate) fn count_failed(&self, id: CommandId, count: u64) {
+        if !self.worker.replays() {
+            self.worker.stats(self.shared).command(id).failed.add(count);
+        }
     }
 
     /// Lets others see what the client asked for last: no command when there is none of that name.
@@ -181,6 +204,9 @@ impl<E> Executor<'_, '_, E> {
     ) {
         // The next one may be `INFO`.
         self.worker.publish_lookups(self.shared);
+        if self.worker.replays() {
+            return;
+        }
         let settings = &self.worker.settings;
         let stats = self.worker.stats(self.shared);
         stats.command(id).ran(1, elapsed_ns, settings.latency_tracking);
@@ -218,6 +244,9 @@ impl<E> Executor<'_, '_, E> {
     pub(crate) fn count_inner(&mut self, ran: &[(CommandId, u64)]) {
         // The next one may be `INFO`.
         self.worker.publish_lookups(self.shared);
+        if self.worker.replays() {
+            return;
+        }
         let stats = self.worker.stats(self.shared);
         self.session.client.commands.add(ran.len() as u64);
         for &(id, elapsed_ns) in ran {
@@ -246,7 +275,7 @@ impl<E> Executor<'_, '_, E> {
         args: &ArgumentView<'_>,
         lines: &[Vec<u8>],
     ) {
-        if !self.shared.monitors.is_watched() {
+        if !self.shared.monitors.is_watched() || self.worker.replays() {
             return;
         }
         let (now_us, client) = (self.shared.clock.wall_us(), &self.session.client);
@@ -265,7 +294,7 @@ impl<E> Executor<'_, '_, E> {
         elapsed_ns: u64,
         reply_bytes: usize,
     ) {
-        self.worker.stats(self.shared).commands_processed.add(1);
+        self.count_call();
         self.note_measured((id, command), args, elapsed_ns, reply_bytes);
     }
 
@@ -283,6 +312,9 @@ impl<E> Executor<'_, '_, E> {
         command: &'static Command,
         arguments: Vec<Vec<u8>>,
     ) {
+        if self.worker.replays() {
+            return;
+        }
         log_for(
             (self.shared, self.worker),
             &self.session.client,
@@ -294,6 +326,9 @@ impl<E> Executor<'_, '_, E> {
 
     #[cold]
     pub(crate) fn note_latency(&self, is_fast: bool, elapsed_ns: u64) {
+        if self.worker.replays() {
+            return;
+        }
         let unix_s = self.shared.clock.wall_us() / 1_000_000;
         let event = if is_fast { "fast-command" } else { "command" };
         self.shared.latency.add(event, Sample { unix_s, ms: elapsed_ns / 1_000_000 });
@@ -309,7 +344,8 @@ impl<E> Executor<'_, '_, E> {
 
     #[cold]
     fn show_now(&self, command: &'static Command, args: &ArgumentView<'_>) {
-        if command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN) {
+        let is_hidden = command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
+        if is_hidden || self.worker.replays() {
             return;
         }
         let client = &self.session.client;

@@ -119,7 +119,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     };
     if transaction.is_aborted {
         unwatch(executor.shared, executor.worker, executor.session, None);
-        executor.worker.stats(executor.shared).command(id).failed.add(1);
+        executor.count_failed(id, 1);
         executor.error(&"EXECABORT Transaction discarded because of previous errors.".into());
         return Step::Done;
     }

@@ -174,6 +174,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Answers input that is no protocol. The connection is closed then.
     #[cold]
     fn refuse_protocol(&mut self, error: &ProtocolError) {
+        self.session.is_broken = true;
         let mut text = Vec::new();
         error.write_wire(&mut text);
         self.reply.raw(&text);
@@ -203,7 +204,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         (input, mut large): (&[u8], Option<LargeArgument<'_>>),
     ) -> Parsed {
         let limits = Limits {
-            bulk_bytes_max: self.worker.settings.bulk_bytes_max,
+            bulk_bytes_max: self.worker.string_bytes_max(),
             authenticated: self.session.is_authenticated,
         };
         batch.requests.clear();
@@ -728,7 +729,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     fn settle_stop(&mut self, id: CommandId, stop: Stop, before: usize) -> Step {
         match stop {
             Stop::Error(error) => {
-                self.worker.stats(self.shared).command(id).failed.add(1);
+                self.count_failed(id, 1);
                 self.take_back(&error, before);
                 self.error(&error);
                 self.session.close_after_reply |= self.session.exceeds_output_limit;

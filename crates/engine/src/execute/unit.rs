@@ -109,12 +109,11 @@ pub(crate) fn run_inner<'k, E: Enter>(
         None => executor.worker.publish_misses(shared),
     }
     unit.end_command(shared, executor.worker, database, args);
-    let stats = executor.worker.stats(shared);
-    stats.commands_processed.add(1);
+    executor.count_call();
     match outcome.map_err(|stop| *stop) {
         Ok(()) => {}
         Err(Stop::Error(error)) => {
-            stats.command(id).failed.add(1);
+            executor.count_failed(id, 1);
             executor.take_back(&error, before);
             executor.error(&error);
         }

@@ -169,6 +169,8 @@ pub struct Session {
     pub close_after_reply: bool,
     /// It ends because it sent an HTTP request.
     pub sent_http: bool,
+    /// True once its input was no protocol.
+    pub is_broken: bool,
     /// There was no memory for a reply of which a part was sent: the connection cannot go on.
     pub lacked_memory: bool,
     /// It ends because it asked for a reply beyond the limit of what clients are sent.
@@ -226,6 +228,7 @@ impl Session {
             may_have_pushes: false,
             close_after_reply: false,
             sent_http: false,
+            is_broken: false,
             lacked_memory: false,
             exceeds_output_limit: false,
             transaction: None,

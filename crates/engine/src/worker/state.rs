@@ -9,6 +9,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use tidemill_rcu::Limits;
 use tidemill_rdb::encode::Compressor;
 use tidemill_resp::request::Heads;
+use tidemill_store::limits::ELEMENT_BYTES_MAX;
 use tidemill_store::{EntryRef, Heap, KeyHash};
 
 use super::called::Called;
@@ -359,6 +360,13 @@ impl Worker {
     /// True while it replays a log, which nothing is evicted for.
     pub(crate) fn replays(&self) -> bool {
         self.replays
+    }
+
+    /// Longest argument and string, in bytes: `proto-max-bulk-len`. A log may have been written with
+    /// any that is allowed.
+    #[inline]
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        if self.replays { ELEMENT_BYTES_MAX } else { self.settings.bulk_bytes_max }
     }
 
     /// Ends the replaying of a log.

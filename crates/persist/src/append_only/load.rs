@@ -23,13 +23,13 @@ pub trait Replay {
     /// The reason: there is no such command, or it takes another number of arguments.
     fn check(&self, command: &ArgumentView<'_>) -> Result<(), String>;
 
-    /// Executes commands: one or several in RESP, all of them whole. May block, and return before
-    /// they are executed.
+    /// Executes a command in RESP, which is at an offset of the present file. May block, and return
+    /// before it is executed.
     ///
     /// # Errors
     ///
     /// The server stops.
-    fn execute(&mut self, commands: &[u8]) -> Result<(), Stopped>;
+    fn execute(&mut self, offset: u64, command: &[u8]) -> Result<(), Stopped>;
 
     /// Forgets a transaction that was begun and has no end.
     fn discard(&mut self);
@@ -43,6 +43,15 @@ pub trait Replay {
 
     /// Is told the bytes of all files, before the first of them.
     fn begin(&mut self, _total_bytes: u64) {}
+
+    /// Is told which file comes next.
+    ///
+    /// # Errors
+    ///
+    /// The server stops.
+    fn begin_file(&mut self, _path: &Path) -> Result<(), Stopped> {
+        Ok(())
+    }
 
     /// Is told how many bytes of all files were read, behind each command and before each file.
     fn note_read(&mut self, _bytes: u64) {}
@@ -385,6 +394,7 @@ impl FileLoad<'_> {
         };
         let mut offset = 0;
         replay.note_read(self.before_bytes);
+        replay.begin_file(&self.path)?;
         if is_snapshot(&*file).map_err(failed(&self.path))? {
             offset = replay.load_snapshot(&self.path, &*file).map_err(|fault| match fault {
                 ReplayFault::Stopped => LoadError::Stopped,
@@ -442,7 +452,7 @@ impl FileLoad<'_> {
                     } else if arguments.get(0).eq_ignore_ascii_case(b"exec") {
                         transaction_offset = None;
                     }
-                    replay.execute(bytes)?;
+                    replay.execute(offset, bytes)?;
                     replay.note_read(self.before_bytes + offset + bytes.len() as u64);
                 }
                 Piece::Timestamp { .. } | Piece::Group { .. } => {}

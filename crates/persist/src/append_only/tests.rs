@@ -44,7 +44,7 @@ impl Replay for Collected {
         }
     }
 
-    fn execute(&mut self, commands: &[u8]) -> Result<(), Stopped> {
+    fn execute(&mut self, _offset: u64, commands: &[u8]) -> Result<(), Stopped> {
         let (mut parser, mut found) = (RequestParser::new(), Arguments::new());
         let limits = Limits { bulk_bytes_max: usize::MAX, authenticated: true };
         let parsed = parser.parse(commands, &limits, &mut found).expect("a command");

@@ -156,6 +156,12 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         &self.worker.settings
     }
 
+    /// Longest string, in bytes.
+    #[must_use]
+    pub(crate) fn string_bytes_max(&self) -> u64 {
+        self.worker.string_bytes_max() as u64
+    }
+
     /// True if payloads with wrong checksums are refused.
     pub(crate) fn verifies_checksums(&self) -> bool {
         self.shared.verifies_checksums()

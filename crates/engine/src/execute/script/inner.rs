@@ -159,13 +159,12 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if let Some(slots) = slots {
             return Err(Refusal::Restart(Restart::Locked(slots)));
         }
-        let stats = self.executor.worker.stats(shared);
-        stats.commands_processed.add(1);
+        self.executor.count_call();
         if let Err(stop) = outcome {
             let Stop::Error(error) = *stop else {
                 unreachable!("a read within a run neither blocks nor waits")
             };
-            stats.command(id).failed.add(1);
+            self.executor.count_failed(id, 1);
             self.executor.take_back(&error, before);
             self.executor.error(&error);
         }

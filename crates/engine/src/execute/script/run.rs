@@ -199,7 +199,7 @@ fn refuse<E: Enter>(
     id: CommandId,
     error: &CommandError,
 ) -> Step {
-    executor.worker.stats(executor.shared).command(id).failed.add(1);
+    executor.count_failed(id, 1);
     executor.error(error);
     Step::Done
 }
@@ -466,7 +466,7 @@ fn count_errors<E>(executor: &Executor<'_, '_, E>, request: Request<'_>, reply: 
             answered += 1;
         }
     });
-    stats.command(request.id).failed.add(answered + u64::from(has_own));
+    executor.count_failed(request.id, answered + u64::from(has_own));
 }
 
 /// Answers the error of a run.
@@ -479,7 +479,7 @@ fn fail<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>, erro
         text.extend_from_slice(&chunk);
         text.extend_from_slice(format!(":{line}.").as_bytes());
     }
-    executor.worker.stats(executor.shared).command(request.id).failed.add(1);
+    executor.count_failed(request.id, 1);
     if error.is_counted {
         executor.reply.error(text);
     } else {

@@ -26,7 +26,7 @@ pub(super) fn parse_offset(
     parse_integer(digits)
         .and_then(|offset| u64::try_from(offset).ok())
         .and_then(|offset| offset.checked_mul(factor))
-        .filter(|offset| offset >> 3 < cx.settings().bulk_bytes_max as u64)
+        .filter(|offset| offset >> 3 < cx.string_bytes_max())
         .ok_or(CommandError::from(OFFSET_ERROR))
 }
 

@@ -16,7 +16,7 @@ use crate::reply;
 
 /// Fails when a string of `length` bytes may not exist.
 pub(crate) fn check_length(cx: &Cx<'_, '_>, length: u64) -> Result<(), CommandError> {
-    if length > cx.settings().bulk_bytes_max as u64 {
+    if length > cx.string_bytes_max() {
         return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
     }
     Ok(())

@@ -581,6 +581,12 @@ fn combinations_equal_those_of_maps() {
             assert_eq!(call(&mut server, client, &line), format!(":{count}"), "{line}");
             let found = call(&mut server, client, "ZRANGE d 0 -1 WITHSCORES");
             assert_eq!(found, expected, "{line}");
+            let limits = if name == "ZINTER" { &[0, 1, 2, 30, 900][..] } else { &[] };
+            for limit in limits {
+                let expected = if *limit == 0 { count } else { count.min(*limit) };
+                let line = format!("ZINTERCARD {}{names} LIMIT {limit}", keys.len());
+                assert_eq!(call(&mut server, client, &line), format!(":{expected}"), "{line}");
+            }
         }
     }
 }

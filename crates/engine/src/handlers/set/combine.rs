@@ -9,7 +9,8 @@ use tidemill_store::{Encoding, EntryRef, Kind};
 
 use super::encoding::Thresholds;
 use super::member::{answer, text_bytes};
-use super::sift::{Kept, Table, WALKED_PER_LOOKUP, sift};
+use super::sift::{Kept, sift};
+use super::table::{Table, WALKED_PER_LOOKUP};
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;

@@ -8,12 +8,14 @@ mod pieces;
 mod random;
 mod read;
 mod sift;
+mod table;
 mod write;
 mod write_run;
 
 pub(crate) use encoding::Thresholds;
 pub(crate) use member::member_of;
 pub(super) use member::{texts, texts_of, with_text};
+pub(super) use table::{Table, WALKED_PER_LOOKUP};
 
 use crate::access::handler::Handler;
 use crate::access::write_run::WriteRunCommands;

@@ -6,17 +6,11 @@
 //! some thousand members, which stays in the processor's cache, needs only that range of the
 //! others.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use tidemill_store::hash::Seed;
 use tidemill_store::value::set::{Member, Set};
 
+use super::table::{Table, WALKED_PER_LOOKUP};
 use crate::error::CommandError;
-
-/// Members that are walked over in the time of one lookup.
-pub(super) const WALKED_PER_LOOKUP: u64 = 4;
 
 /// Bound of what is allocated here: a table has these and a leaf's more.
 const TABLE_MEMBERS_MAX: usize = 4096;
@@ -57,7 +51,8 @@ pub(super) fn sift<'g>(
             // Members of the other set in this range, if they are as far apart in all ranges.
             let in_range = u128::from(other.len()) * u128::from(part) / u128::from(first.len());
             if in_range <= u128::from(WALKED_PER_LOOKUP) * members.len() as u128 {
-                let mut is_found = table.find_in(*other, (from, to), &members, seed)?.into_iter();
+                let mut is_found =
+                    find_in(*other, (from, to), &members, (&mut table, seed))?.into_iter();
                 members.retain(|_| stays(is_found.next().unwrap_or(false)));
             } else {
                 members.retain(|&member| stays(other.contains(member)));
@@ -86,89 +81,20 @@ fn walk<'g>(set: Set<'g>, from: u64, to: u64, mut visit: impl FnMut(Member<'g>))
     }
 }
 
-/// Members by their hash under the seed of all sets, which no client can choose collisions of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hashed<'g> {
-    hash: u64,
-    member: Member<'g>,
-}
-
-impl<'g> Hashed<'g> {
-    fn new(member: Member<'g>, seed: &Seed) -> Hashed<'g> {
-        Hashed { hash: member.seeded_hash(seed), member }
-    }
-}
-
-impl std::hash::Hash for Hashed<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-/// A hash that is one already.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ready(u64);
-
-impl Hasher for Ready {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only hashes are written");
-    }
-
-    /// The upper bits are nearly the same in all members of a table, which is a range of them; a
-    /// map tells members apart by these first.
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash.rotate_left(32);
-    }
-}
-
-/// Positions of members.
-#[derive(Debug, Default)]
-pub(super) struct Table<'g> {
-    positions: HashMap<Hashed<'g>, u32, BuildHasherDefault<Ready>>,
-}
-
-impl<'g> Table<'g> {
-    /// Tells of each member whether `set` has it, by a walk over the leaves with keys between two
-    /// cursors; what the table had goes.
-    fn find_in(
-        &mut self,
-        set: Set<'g>,
-        (from, to): (u64, u64),
-        members: &[Member<'g>],
-        seed: &Seed,
-    ) -> Result<Vec<bool>, CommandError> {
-        self.positions.clear();
-        for &member in members {
-            self.insert(member, seed)?;
+/// Tells of each member whether `set` has it, by a walk over the leaves with keys between two
+/// cursors; what the table had goes.
+fn find_in<'g>(
+    set: Set<'g>,
+    (from, to): (u64, u64),
+    members: &[Member<'g>],
+    (table, seed): (&mut Table<'g>, &Seed),
+) -> Result<Vec<bool>, CommandError> {
+    table.refill(members.iter().copied(), seed)?;
+    let mut is_found = vec![false; members.len()];
+    walk(set, from, to, |member| {
+        if let Some(position) = table.position(member, seed) {
+            is_found[position] = true;
         }
-        let mut is_found = vec![false; members.len()];
-        walk(set, from, to, |member| {
-            if let Some(&position) = self.positions.get(&Hashed::new(member, seed)) {
-                is_found[position as usize] = true;
-            }
-        });
-        Ok(is_found)
-    }
-
-    /// Adds a member at the next position; false if it is there.
-    pub(super) fn insert(&mut self, member: Member<'g>, seed: &Seed) -> Result<bool, CommandError> {
-        let count = self.positions.len();
-        let bytes = count as u64 * size_of::<(Hashed<'_>, u32)>() as u64;
-        self.positions.try_reserve(1).map_err(|_| CommandError::NoMemory(bytes))?;
-        match self.positions.entry(Hashed::new(member, seed)) {
-            Entry::Vacant(place) => {
-                place.insert(count as u32);
-                Ok(true)
-            }
-            Entry::Occupied(_) => Ok(false),
-        }
-    }
-
-    pub(super) fn contains(&self, member: Member<'g>, seed: &Seed) -> bool {
-        self.positions.contains_key(&Hashed::new(member, seed))
-    }
+    });
+    Ok(is_found)
 }

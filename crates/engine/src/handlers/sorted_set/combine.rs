@@ -1,127 +1,26 @@
 //! Unions, intersections and differences of sorted sets, and of sets, whose members have score 1.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use tidemill_resp::number::parse_double;
 use tidemill_store::EntryRef;
 use tidemill_store::hash::Seed;
-use tidemill_store::value::set::{Member, Set};
-use tidemill_store::value::sorted_set::{Item, SortedSet};
+use tidemill_store::value::set::Member;
+use tidemill_store::value::sorted_set::Item;
 
 use super::encoding::Limits;
 use super::range::Shape;
+use super::sift::{Kept, sift};
+use super::source::{Aggregate, Input, Scored, Source};
 use super::store::store;
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
-use crate::handlers::set::{member_of, texts_of, with_text};
+use crate::handlers::set::{Table, WALKED_PER_LOOKUP, texts_of};
 use crate::memory;
-
-/// A sorted set or a set. Members are compared as those of sets.
-#[derive(Clone, Copy)]
-enum Input<'g> {
-    SortedSet(SortedSet<'g>),
-    Set(Set<'g>),
-}
-
-impl<'g> Input<'g> {
-    fn of(entry: EntryRef<'g>, seed: &'g Seed) -> Result<Input<'g>, CommandError> {
-        if let Some(set) = entry.view::<SortedSet<'_>>(seed) {
-            return Ok(Input::SortedSet(set));
-        }
-        entry.view::<Set<'_>>(seed).map(Input::Set).ok_or(CommandError::WrongType)
-    }
-
-    fn len(self) -> u64 {
-        match self {
-            Input::SortedSet(set) => set.len(),
-            Input::Set(set) => set.len(),
-        }
-    }
-
-    fn score(self, member: Member<'_>) -> Option<f64> {
-        match self {
-            Input::SortedSet(set) => with_text(member, |text| set.score(text)),
-            Input::Set(set) => set.contains(member).then_some(1.0),
-        }
-    }
-
-    fn iter(self) -> impl Iterator<Item = Scored<'g>> {
-        let (sorted_set, set) = match self {
-            Input::SortedSet(set) => (Some(set), None),
-            Input::Set(set) => (None, Some(set)),
-        };
-        let items = sorted_set.into_iter().flat_map(|set| set.iter());
-        let members = set.into_iter().flat_map(|set| set.iter());
-        let scored = items.map(|item| (member_of(item.member), item.score));
-        scored.chain(members.map(|member| (member, 1.0)))
-    }
-}
-
-/// A member with its score.
-type Scored<'g> = (Member<'g>, f64);
-
-/// Value under a key, if there is one, with the factor of its scores.
-#[derive(Clone, Copy)]
-struct Source<'g> {
-    input: Option<Input<'g>>,
-    weight: f64,
-}
-
-impl<'g> Source<'g> {
-    fn len(&self) -> u64 {
-        self.input.map_or(0, Input::len)
-    }
-
-    fn score(&self, member: Member<'_>) -> Option<f64> {
-        self.input?.score(member)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Scored<'g>> + use<'g> {
-        self.input.into_iter().flat_map(Input::iter)
-    }
-
-    /// The first of the scores that are put together for a member.
-    fn weigh_first(&self, score: f64) -> f64 {
-        zero_if_nan(score * self.weight)
-    }
-}
-
-fn zero_if_nan(score: f64) -> f64 {
-    if score.is_nan() { 0.0 } else { score }
-}
-
-/// Rule by which the scores of a member make one.
-#[derive(Clone, Copy, Debug)]
-enum Aggregate {
-    Sum,
-    Min,
-    Max,
-}
-
-impl Aggregate {
-    fn parse(argument: &[u8]) -> Result<Aggregate, CommandError> {
-        match () {
-            () if is(argument, "SUM") => Ok(Aggregate::Sum),
-            () if is(argument, "MIN") => Ok(Aggregate::Min),
-            () if is(argument, "MAX") => Ok(Aggregate::Max),
-            () => Err(CommandError::Syntax),
-        }
-    }
-
-    /// `score` may be NaN, which changes no extreme.
-    fn combine(self, all: f64, score: f64) -> f64 {
-        match self {
-            Aggregate::Sum => zero_if_nan(all + score),
-            Aggregate::Min if score < all => score,
-            Aggregate::Max if score > all => score,
-            Aggregate::Min | Aggregate::Max => all,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -220,11 +119,11 @@ impl<'g> Request<'g> {
     }
 
     /// Members of the result, in no order.
-    fn result(self) -> Result<Vec<Scored<'g>>, CommandError> {
+    fn result(self, seed: &Seed) -> Result<Vec<Scored<'g>>, CommandError> {
         match self.operation {
             Operation::Union => self.union(),
-            Operation::Intersection => memory::collect(self.intersection()?),
-            Operation::Difference => self.difference(),
+            Operation::Intersection => self.intersection(seed),
+            Operation::Difference => self.difference(seed),
         }
     }
 
@@ -257,40 +156,47 @@ impl<'g> Request<'g> {
         memory::collect(scores.into_iter())
     }
 
-    fn intersection(&self) -> Result<impl Iterator<Item = Scored<'g>> + use<'g>, CommandError> {
-        let aggregate = self.options.aggregate;
-        let mut sources = self.by_length()?.into_iter();
-        let shortest = sources.next();
-        let members = shortest.into_iter().flat_map(|shortest| {
-            shortest.iter().map(move |(member, score)| (member, shortest.weigh_first(score)))
-        });
-        Ok(members.filter_map(move |(member, first)| {
-            let score = sources.as_slice().iter().try_fold(first, |all, source| {
-                Some(aggregate.combine(all, source.score(member)? * source.weight))
-            });
-            Some((member, score?))
-        }))
+    /// Passes members that all sources have to `visit`, some at a time, until that returns false.
+    fn intersect(
+        &self,
+        seed: &Seed,
+        visit: impl FnMut(&[Scored<'g>]) -> Result<bool, CommandError>,
+    ) -> Result<(), CommandError> {
+        let sources = self.by_length()?;
+        let Some((shortest, others)) = sources.split_first() else { return Ok(()) };
+        let kept = Kept::Common(self.options.aggregate);
+        sift(*shortest, others, kept, (seed, self.options.limit), visit)
     }
 
-    fn difference(self) -> Result<Vec<Scored<'g>>, CommandError> {
-        let Some((first, others)) = self.sources.split_first() else { return Ok(Vec::new()) };
-        // Members of the others are looked up in the first, or the other way round, whichever are
-        // fewer.
-        let other_count = others.iter().map(Source::len).sum::<u64>();
-        if other_count >= first.len().saturating_mul(others.len() as u64) {
-            let is_in_others = |member| others.iter().any(|source| source.score(member).is_some());
-            return memory::collect(first.iter().filter(|(member, _)| !is_in_others(*member)));
-        }
-        let mut removed = HashSet::new();
-        for (member, _) in others.iter().flat_map(Source::iter) {
-            if first.score(member).is_some() {
-                let bytes = removed.len() as u64 * size_of::<Member<'_>>() as u64;
-                removed.try_reserve(1).map_err(|_| CommandError::NoMemory(bytes))?;
-                removed.insert(member);
-            }
-        }
-        memory::collect(first.iter().filter(|(member, _)| !removed.contains(member)))
+    fn intersection(self, seed: &Seed) -> Result<Vec<Scored<'g>>, CommandError> {
+        let mut all = Vec::new();
+        self.intersect(seed, |part| append(&mut all, part))?;
+        Ok(all)
     }
+
+    fn difference(self, seed: &Seed) -> Result<Vec<Scored<'g>>, CommandError> {
+        let Some((first, others)) = self.sources.split_first() else { return Ok(Vec::new()) };
+        let lookups = others.iter().map(Source::len).fold(0, u64::saturating_add);
+        if lookups.saturating_mul(WALKED_PER_LOOKUP) < first.len() {
+            let mut removed = Table::default();
+            for (member, _) in others.iter().flat_map(Source::iter) {
+                if first.score(member).is_some() {
+                    removed.insert(member, seed)?;
+                }
+            }
+            return memory::collect(
+                first.iter().filter(|&(member, _)| !removed.contains(member, seed)),
+            );
+        }
+        let mut all = Vec::new();
+        sift(*first, others, Kept::Own, (seed, u64::MAX), |part| append(&mut all, part))?;
+        Ok(all)
+    }
+}
+
+fn append<'g>(all: &mut Vec<Scored<'g>>, part: &[Scored<'g>]) -> Result<bool, CommandError> {
+    part.iter().try_for_each(|&scored| memory::push(all, scored))?;
+    Ok(true)
 }
 
 /// Members as a sorted set has them; `integers` has room for the texts of those that are none.
@@ -307,7 +213,7 @@ fn items_of<'t>(
 pub(super) fn combine(cx: &mut Cx<'_, '_>) -> Outcome {
     let request = Request::read(cx, 1, |cx, key| cx.read(key))?;
     let shape = if request.options.with_scores { Shape::with_scores(cx) } else { Shape::Members };
-    let (scored, mut integers) = (request.result()?, Vec::new());
+    let (scored, mut integers) = (request.result(cx.seed())?, Vec::new());
     let mut items = items_of(&scored, &mut integers)?;
     items.sort_unstable_by(|left, right| {
         let by_score = left.score.partial_cmp(&right.score).unwrap_or(Ordering::Equal);
@@ -320,9 +226,12 @@ pub(super) fn combine(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn zintercard(cx: &mut Cx<'_, '_>) -> Outcome {
     let request = Request::read(cx, 1, |cx, key| cx.read(key))?;
-    let limit = usize::try_from(request.options.limit).unwrap_or(usize::MAX);
-    let count = request.intersection()?.take(limit).count();
-    cx.reply.integer(count as i64);
+    let (mut count, limit) = (0, request.options.limit);
+    request.intersect(cx.seed(), |part| {
+        count += part.len() as u64;
+        Ok(count < limit)
+    })?;
+    cx.reply.integer(count.min(limit) as i64);
     Ok(())
 }
 
@@ -332,7 +241,7 @@ pub(super) fn combine_and_store(cx: &mut Cx<'_, '_>) -> Outcome {
     let request = Request::read(cx, 2, |cx, key| cx.source(key))?;
     cx.check_work(request.sources.iter().map(Source::len).sum())?;
     let (limits, event) = (Limits::of(cx), request.event);
-    let (scored, mut integers) = (request.result()?, Vec::new());
+    let (scored, mut integers) = (request.result(cx.seed())?, Vec::new());
     let mut items = items_of(&scored, &mut integers)?;
     let count = items.len() as u64;
     let is_skiplist = items.iter().any(|item| limits.are_exceeded(count, item.member));

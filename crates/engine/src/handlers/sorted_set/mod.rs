@@ -11,6 +11,8 @@ mod random;
 mod range;
 mod read;
 mod remove;
+mod sift;
+mod source;
 mod store;
 mod write_run;
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +68,8 @@ func TestLogReplay_HasNoCalls(t *testing.T) {
 		for _, name := range []string{"slow", "large-request"} {
 			for _, entry := range do(t, conn, "COMMANDLOG", "GET", "-1", name).Items {
 				command := strings.ToLower(string(entry.Items[3].Items[0].Text))
-				if strings.Contains(" set incr rpush hset lpush multi exec select ", " "+command+" ") {
+				replayed := strings.Fields("set incr rpush hset lpush multi exec select")
+				if slices.Contains(replayed, command) {
 					t.Errorf("%s: %s is in the log %s", kind, command, name)
 				}
 			}

@@ -81,7 +81,7 @@ LATE_MS_MAX = 500
 WAITED_A_SECOND = re.compile(r"Timeout waiting for blocked clients?")
 # The suite's words for a transaction that ran, since the script of another worker that was to be in its way had not begun.
 BEFORE_THE_SCRIPT = re.compile(r"Expected '[\d ]+' to match 'EXECABORT\*")
-# What tests behind it find: that script, which nobody ends, and a transaction that its BUSY left open.
+# Errors of the tests behind it: nobody ends that script, and its BUSY leaves a transaction open.
 BESIDE_THE_SCRIPT = re.compile(r"busy running a script|not allowed inside a transaction")
 # The suite's words for memory that a test has taken, where less was used behind it than before: data of the test before
 # was freed in the background meanwhile, which a busy machine delays.

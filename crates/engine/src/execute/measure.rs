@@ -132,7 +132,7 @@ impl<E> Executor<'_, '_, E> {
         }
     }
 
-    /// Counts a call that failed, as so many failures.
+    /// Counts failures of a call: its own, and those within it.
     #[cold]
     pub(crate) fn count_failed(&self, id: CommandId, count: u64) {
         if !self.worker.replays() {

@@ -362,8 +362,8 @@ impl Worker {
         self.replays
     }
 
-    /// Longest argument and string, in bytes: `proto-max-bulk-len`. A log may have been written with
-    /// any that is allowed.
+    /// Longest argument and string, in bytes: `proto-max-bulk-len`. A log may have been written
+    /// with any that is allowed.
     #[inline]
     pub(crate) fn string_bytes_max(&self) -> usize {
         if self.replays { ELEMENT_BYTES_MAX } else { self.settings.bulk_bytes_max }

@@ -73,8 +73,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         Kind::Memory { min: 1 << 20, max: ELEMENT_BYTES_MAX as u64 },
         "536870912",
         "Longest argument of a request, longest string, largest table of LCS, and longest reply \
-         of HRANDFIELD with a negative count, in bytes. An append-only file may have longer values. \
-         Valkey has no maximum; here an element of a collection has at most 1 GiB.",
+         of HRANDFIELD with a negative count, in bytes. An append-only file may have longer \
+         values. Valkey has no maximum; here an element of a collection has at most 1 GiB.",
     ),
     Directive::new(
         "maxmemory-clients",

@@ -148,3 +148,57 @@ func TestCommandList_NamesAreThoseOfValkey(t *testing.T) {
 		}
 	}
 }
+
+// keyForms are arguments that name keys in one command or another.
+var keyForms = strings.Split(strings.TrimSpace(`
+k
+k k
+k 1
+1 k
+2 k1 k2
+0
+0 k
+a b c
+a 2 b c
+a 0 b
+s 1 k arg
+1 2 k1 k2 LEFT
+STREAMS a b 0 0
+COUNT 1 STREAMS a 0
+GROUP g c STREAMS a >
+GROUP g c COUNT 1 NOACK STREAMS a b > >
+a BY nosort GET y STORE b STORE c
+a 1 2 3 km STORE d
+a m 3 km STOREDIST d
+h 1 k 0 1
+h 1 k 0 1 COPY AUTH KEYS
+h 1 k 0 1 KEYS a b
+h 1 _ 0 1
+h 1 _ 0 1 KEYS
+h 1 _ 0 1 KEYS a b
+h 1 _ 0 1 AUTH2 KEYS p KEYS b
+k v GET
+k GET u8 0
+k SET u8 0 1
+`), "\n")
+
+// TestCommandGetKeys_IsValkeys: all commands, each with arguments of all of them.
+func TestCommandGetKeys_IsValkeys(t *testing.T) {
+	valkey, subject := both(t)
+	for _, name := range do(t, subject, "COMMAND", "LIST").Items {
+		text := string(name.Text)
+		if isOwn(text) {
+			continue
+		}
+		for _, form := range append(keyForms, "") {
+			for _, question := range []string{"GETKEYS", "GETKEYSANDFLAGS"} {
+				line := words("COMMAND " + question + " " + strings.Replace(text, "|", " ", 1))
+				line = append(line, words(form)...)
+				want, got := do(t, valkey, line...).String(), do(t, subject, line...).String()
+				if want != got {
+					t.Errorf("%q\n  valkey:  %s\n  subject: %s", line, want, got)
+				}
+			}
+		}
+	}
+}

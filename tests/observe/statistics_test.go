@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -435,6 +436,32 @@ func TestLoad_LeavesOutFieldsWhoseTimeIsOver(t *testing.T) {
 		}
 		if count := do(t, conn, "HLEN", "some").Int(); count != 1 {
 			t.Errorf("%d fields", count)
+		}
+	}
+}
+
+// TestCommandLog_ShowsABlockedReadAsItWasSent, not with the ids that `$` was when it began to wait.
+func TestCommandLog_ShowsABlockedReadAsItWasSent(t *testing.T) {
+	for _, of := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, of, directives...)
+		reader, writer := server.Dial(t), server.Dial(t)
+		do(t, writer, words("CONFIG SET slowlog-log-slower-than 0 "+
+			"commandlog-request-larger-than 1 commandlog-reply-larger-than 0")...)
+		do(t, writer, words("XADD s 1-1 a b")...)
+		sent := "XREAD BLOCK 1 STREAMS s none $ $"
+		do(t, reader, words(sent)...)
+		for _, log := range []string{"slow", "large-request", "large-reply"} {
+			var logged []string
+			for _, entry := range do(t, writer, "COMMANDLOG", "GET", "-1", log).Items {
+				var shown []string
+				for _, word := range entry.Items[3].Items {
+					shown = append(shown, string(word.Text))
+				}
+				logged = append(logged, strings.Join(shown, " "))
+			}
+			if !slices.Contains(logged, sent) {
+				t.Errorf("%v, %s: %q", of, log, logged)
+			}
 		}
 	}
 }

@@ -78,6 +78,10 @@ fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
         client.set_watch(Some(Arc::clone(&watch.flag)));
         watch
     });
+    if watch.flag.is_set() {
+        // `EXEC` refuses already.
+        return Ok(());
+    }
     let watched = WatchedKey { database, key: key.into() };
     if watch.keys.contains(&watched) {
         return Ok(());

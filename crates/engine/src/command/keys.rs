@@ -232,6 +232,11 @@ impl KeySpec {
         }
     }
 
+    /// True if the arguments reach to where the rule looks for its keys.
+    pub(crate) fn begins_in(&self, args: &ArgumentView<'_>) -> bool {
+        self.start_of(args).is_some()
+    }
+
     fn start_of(&self, args: &ArgumentView<'_>) -> Option<usize> {
         match self.start {
             Start::Index(index) => (index < args.len()).then_some(index),

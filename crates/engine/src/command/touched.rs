@@ -96,14 +96,14 @@ impl Command {
             accesses.extend(positions.iter().map(|&position| KeyAccess { position, flags }));
         }
         if self.more_keys.is_some() && earlier_count > 0 {
-            // The finder may know that an argument where others have a key is none in this call.
+            // The finder may know that an argument where others have a key is none in this call, or
+            // find it as well.
             let all = self.key_positions(args)?;
-            let mut left_count = earlier_count;
-            accesses.retain(|access| {
-                let is_earlier = left_count > 0;
-                left_count = left_count.saturating_sub(1);
-                !is_earlier || all.contains(&access.position)
-            });
+            let (earlier, found) = accesses.split_at(earlier_count);
+            let is_found =
+                |access: &KeyAccess| found.iter().any(|it| it.position == access.position);
+            let is_kept = |access: &&KeyAccess| all.contains(&access.position) && !is_found(access);
+            accesses = earlier.iter().filter(is_kept).chain(found).copied().collect();
         }
         Some(accesses)
     }

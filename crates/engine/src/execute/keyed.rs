@@ -402,6 +402,8 @@ fn register(
         fixed.next_if(|(position, _)| *position == index).map_or(argument, |(_, fixed)| fixed)
     });
     let arguments = OwnedArguments::new(arguments);
+    let sent = !block.fixed_arguments.is_empty();
+    let sent = sent.then(|| OwnedArguments::new(args.iter()));
     let waiter = Waiter::new(
         shared.next_waiter_id(),
         (worker.index, session.id(), Arc::clone(session.account())),
@@ -413,7 +415,7 @@ fn register(
     );
     let tracking = session.tracking.as_deref();
     let tracker = tracking.and_then(SessionTracking::of_reads).filter(|_| is_registered(command));
-    let waiter = Arc::new(waiter.tracked(tracker.cloned(), session.is_noloop()));
+    let waiter = Arc::new(waiter.tracked(tracker.cloned(), session.is_noloop()).sent_as(sent));
     for key in waiter.keys() {
         let slot = SlotNumber::of_key(key);
         let side = unit.lock(slot).expect("a blocking command locks all its keys").side();

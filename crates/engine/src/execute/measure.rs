@@ -424,7 +424,7 @@ pub fn note_unblocked(
         let is_rejected = matches!(end, WaitEnd::Refused | WaitEnd::Denied);
         of_command.rejected.add(u64::from(is_rejected));
     }
-    let arguments = waiter.arguments.view();
+    let arguments = waiter.sent_arguments.as_ref().unwrap_or(&waiter.arguments).view();
     if shared.hot_keys.is_on() && matches!(end, WaitEnd::Served(_)) {
         let bytes = request_bytes(&arguments) + reply_bytes;
         note_hot((shared, worker), waiter.command, &arguments, (elapsed_ns, bytes));

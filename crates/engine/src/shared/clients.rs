@@ -56,8 +56,8 @@ pub struct Client {
     pub queued: AtomicU64,
     /// Memory of the commands queued in `MULTI`.
     pub queued_bytes: AtomicU64,
-    /// Keys watched.
-    pub watched: AtomicU64,
+    /// Keys registered by `WATCH`; see [`Client::watched_keys`].
+    watched: AtomicU64,
     /// Topics that it subscribes to, by [`TopicKind`](crate::pubsub::TopicKind).
     pub subscriptions: [AtomicU64; 3],
     /// Memory of the watched keys, of the wait in a blocking command, of the topics that it
@@ -345,6 +345,15 @@ impl Client {
     pub fn is_watch_broken(&self) -> bool {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.as_ref().is_some_and(|flag| flag.is_set())
+    }
+
+    /// Keys that it watches: none once a command of anybody changed one of them.
+    #[must_use]
+    pub fn watched_keys(&self) -> u64 {
+        // Relaxed: for others' information only.
+        let registered = self.watched.load(Ordering::Relaxed);
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.as_ref().is_some_and(|flag| flag.shows_none()) { 0 } else { registered }
     }
 
     /// Lets others see how many keys it watches, and what they take.

@@ -15,6 +15,9 @@ use crate::slots::waiter::Waiter;
 #[derive(Debug, Default)]
 pub struct WatchFlag {
     dirty: AtomicBool,
+    /// A command changed a key itself, so the session shows no watched keys any more. Those of a
+    /// database that was emptied or exchanged are shown on, as in Valkey.
+    shows_none: AtomicBool,
 }
 
 impl WatchFlag {
@@ -23,6 +26,19 @@ impl WatchFlag {
         // Release: pairs with the Acquire in `is_set`; set under the slot's lock, read under it as
         // well.
         self.dirty.store(true, Ordering::Release);
+    }
+
+    /// A command changed a watched key itself.
+    fn set_by_key(&self) {
+        // Relaxed: for others' information only.
+        self.shows_none.store(true, Ordering::Relaxed);
+        self.set();
+    }
+
+    /// True if the watched keys are shown no more.
+    pub(crate) fn shows_none(&self) -> bool {
+        // Relaxed: for others' information only.
+        self.shows_none.load(Ordering::Relaxed)
     }
 
     /// True once a watched key changed.
@@ -189,7 +205,7 @@ impl SlotRegistry {
     /// A key changed: marks everybody who watches it.
     pub fn touch(&mut self, database: usize, key: &[u8]) {
         if let Some(watchers) = self.watchers.remove(database, key) {
-            watchers.iter().for_each(|watcher| watcher.flag.set());
+            watchers.iter().for_each(|watcher| watcher.flag.set_by_key());
         }
     }
 
@@ -199,7 +215,7 @@ impl SlotRegistry {
         let Some(watchers) = self.watchers.find(database, key) else { return };
         watchers.retain_mut(|watcher| {
             if !watcher.was_expired {
-                watcher.flag.set();
+                watcher.flag.set_by_key();
             }
             std::mem::take(&mut watcher.was_expired)
         });

@@ -57,6 +57,8 @@ pub struct Waiter {
     pub command: &'static Command,
     /// The command's arguments.
     pub arguments: OwnedArguments,
+    /// Those that the client sent, where they are others.
+    pub sent_arguments: Option<OwnedArguments>,
     /// RESP version of its replies.
     pub protocol: Protocol,
     /// Condition and keys that it waits for.
@@ -92,6 +94,7 @@ impl Waiter {
             database,
             command,
             arguments,
+            sent_arguments: None,
             protocol,
             block,
             tracker: None,
@@ -103,6 +106,12 @@ impl Waiter {
     #[must_use]
     pub(crate) fn tracked(self, tracker: Option<Arc<Tracker>>, is_noloop: bool) -> Waiter {
         Waiter { tracker, is_noloop, ..self }
+    }
+
+    /// The wait of a client that sent other arguments.
+    #[must_use]
+    pub(crate) fn sent_as(self, sent_arguments: Option<OwnedArguments>) -> Waiter {
+        Waiter { sent_arguments, ..self }
     }
 
     /// True until the wait has ended.
@@ -135,7 +144,8 @@ impl Waiter {
     pub fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys().map(<[u8]>::len).sum();
         let registered = keys + self.block.keys.len() * REGISTRATION_BYTES;
-        size_of::<Waiter>() + self.arguments.allocated_bytes() + registered
+        let sent = self.sent_arguments.as_ref().map_or(0, OwnedArguments::allocated_bytes);
+        size_of::<Waiter>() + self.arguments.allocated_bytes() + sent + registered
     }
 
     /// The keys it waits for.

@@ -190,3 +190,34 @@ fn debug_commands_run_within_a_transaction() {
     assert!(replies.starts_with("*2\r\n+OK\r\n-ERR DEBUG POPULATE is not"), "{replies}");
     assert_eq!(server.call(client, &["DBSIZE"]), ":4\r\n");
 }
+
+/// Words of a client's line that are about its watched keys.
+fn watch_words(server: &mut Server, asker: u64, client: u64) -> String {
+    let line = server.call(asker, &["CLIENT", "LIST", "ID", &client.to_string()]);
+    let is_asked = |word: &&str| word.starts_with("flags=") || word.starts_with("watch=");
+    line.split(' ').filter(is_asked).collect::<Vec<_>>().join(" ")
+}
+
+/// As Valkey shows them: a key that changed ends the watch, a database that was emptied does not.
+#[test]
+fn a_watch_that_a_key_ended_shows_no_keys() {
+    let mut server = Server::new(1, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(0));
+    server.call(client, &["WATCH", "a", "b"]);
+    assert_eq!(watch_words(&mut server, other, client), "flags=U watch=2");
+    server.call(other, &["SET", "a", "1"]);
+    assert_eq!(watch_words(&mut server, other, client), "flags=dU watch=0");
+    let info = server.call(other, &["INFO", "clients"]);
+    assert!(info.contains("watching_clients:0\r\ntotal_watched_keys:0\r\n"), "{info}");
+    assert_eq!(server.call(client, &["WATCH", "c"]), "+OK\r\n");
+    assert_eq!(watch_words(&mut server, other, client), "flags=dU watch=0");
+    server.call(client, &["UNWATCH"]);
+    server.call(client, &["WATCH", "a", "b"]);
+    server.call(other, &["FLUSHDB"]);
+    server.call(client, &["WATCH", "c"]);
+    assert_eq!(watch_words(&mut server, other, client), "flags=dU watch=2");
+    server.call(other, &["SET", "b", "1"]);
+    assert_eq!(watch_words(&mut server, other, client), "flags=dU watch=0");
+    server.call(client, &["MULTI"]);
+    assert_eq!(server.call(client, &["EXEC"]), "*-1\r\n");
+}

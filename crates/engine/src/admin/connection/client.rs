@@ -163,7 +163,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         subscriptions[1],
         subscriptions[2],
         if queued == u64::MAX { -1 } else { queued as i64 },
-        client.watched.load(Ordering::Relaxed),
+        client.watched_keys(),
         client.queued_bytes.load(Ordering::Relaxed),
         client.unsent_parts.load(Ordering::Relaxed),
         client.memory_bytes(),

@@ -7,7 +7,8 @@ use crate::access::options::is;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::command::{
-    Argument, ArgumentKind, Command, CommandTable, Find, Flags, KeyPositions, KeySpec, Start,
+    Argument, ArgumentKind, Command, CommandTable, Find, Flags, KeyFlags, KeyPositions, KeySpec,
+    Start,
 };
 use crate::error::CommandError;
 use crate::glob;
@@ -252,7 +253,7 @@ fn called<'s>(
         let id = table.find_subcommand(command, sub).ok_or_else(invalid)?;
         command = table.command(id);
     }
-    if command.keys.is_empty() {
+    if command.keys.iter().all(|spec| spec.flags.contains(KeyFlags::NOT_KEY)) {
         return Err("ERR The command has no key arguments".into());
     }
     if !command.takes(words.len()) {
@@ -260,9 +261,11 @@ fn called<'s>(
     }
     let owned = tidemill_resp::request::OwnedArguments::new(words.iter().copied());
     let view: ArgumentView<'_> = owned.view();
-    let needs_none = command.flags.contains(Flags::NO_MANDATORY_KEYS);
-    let positions = command.key_positions(&view).or_else(|| needs_none.then(KeyPositions::default));
-    let positions = positions.ok_or("ERR Invalid arguments specified for command")?;
+    let positions = command.key_positions(&view).unwrap_or_default();
+    let is_short = command.keys.iter().any(|spec| spec.may_be_none && !spec.begins_in(&view));
+    if (positions.is_empty() || is_short) && !command.flags.contains(Flags::NO_MANDATORY_KEYS) {
+        return Err("ERR Invalid arguments specified for command".into());
+    }
     Ok((command, words, positions))
 }
 

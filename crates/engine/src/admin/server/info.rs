@@ -315,8 +315,7 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     let is_postponed = |client: &Client| client.is_postponed.load(Ordering::Relaxed);
     let is_blocked = |client: &Client| client.waiter().is_some() || is_postponed(client);
     let blocked = all.iter().filter(|client| is_blocked(client)).count();
-    // Relaxed, also below: a listing of things that go on changing.
-    let watched = |client: &Client| client.watched.load(Ordering::Relaxed);
+    let watched: Vec<u64> = all.iter().map(|client| client.watched_keys()).collect();
     lines.title("Clients");
     lines.line("connected_clients", all.len());
     lines.line("cluster_connections", 0);
@@ -331,8 +330,8 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("blocked_clients", blocked);
     lines.line("tracking_clients", shared.tracking.clients());
     lines.line("pubsub_clients", all.iter().filter(|client| client.is_subscriber()).count());
-    lines.line("watching_clients", all.iter().filter(|client| watched(client) > 0).count());
-    lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
+    lines.line("watching_clients", watched.iter().filter(|&&keys| keys > 0).count());
+    lines.line("total_watched_keys", watched.iter().sum::<u64>());
     let waiters: Vec<_> = all.iter().filter_map(|client| client.waiter()).collect();
     let timed = waiters.iter().filter(|waiter| waiter.block.timeout_us > 0).count();
     let keys = |is_counted: fn(&Waiter) -> bool| {

@@ -151,6 +151,7 @@ pub(super) const MIGRATE: Command = GENERIC
         KeySpec::all_behind("KEYS", -2, &[RW, ACCESS, DELETE, INCOMPLETE]),
     ])
     .more_keys(super::migrate::more_keys)
+    .key_flags(super::migrate::key_flags)
     .arguments(&[
         string("host"),
         integer("port"),

@@ -12,7 +12,7 @@ use tidemill_resp::request::{ArgumentView, encode_into};
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
-use crate::command::KeyPositions;
+use crate::command::{KeyFlags, KeyPositions};
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::key::dump;
@@ -53,13 +53,20 @@ fn keys_word(args: &ArgumentView<'_>) -> Option<usize> {
     None
 }
 
-/// The keys: the third argument, or those behind `KEYS` if that is empty.
+/// The keys: the third argument, or those behind `KEYS` if that is empty; none where both name keys,
+/// which is refused.
 pub(super) fn more_keys(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
     positions.clear();
     match keys_word(args) {
-        Some(word) if args.get(KEY).is_empty() => positions.extend(word + 1..args.len()),
+        Some(_) if !args.get(KEY).is_empty() => {}
+        Some(word) if word + 1 < args.len() => positions.extend(word + 1..args.len()),
         _ => positions.push(KEY),
     }
+}
+
+/// Access to its keys, with which both ways of naming them are complete.
+pub(super) fn key_flags(_args: &ArgumentView<'_>) -> KeyFlags {
+    KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE)
 }
 
 impl<'a> Options<'a> {

@@ -58,7 +58,8 @@ pub(super) fn more_keys(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
     positions.clear();
     match keys_word(args) {
         Some(word) if args.get(KEY).is_empty() => positions.extend(word + 1..args.len()),
-        _ => positions.push(KEY),
+        _ if args.len() > KEY => positions.push(KEY),
+        _ => {}
     }
 }
 

@@ -12,7 +12,7 @@ use crate::access::section::Enter;
 use crate::access::unwatch::unwatch;
 use crate::acl::Context;
 use crate::admin::scripting::busy_error;
-use crate::command::{Command, CommandId, Flags, Scope};
+use crate::command::{Command, CommandId, Flags};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
 use crate::slots::parking::WaitTarget;
 use crate::worker::session::Queued;
@@ -330,8 +330,8 @@ fn unknown_subcommand(args: &ArgumentView<'_>) -> CommandError {
     CommandError::quoting("ERR unknown subcommand '", shown, &after)
 }
 
-/// Answer of a container that was called by itself.
+/// Answer of a command whose subcommand is missing or unknown.
 pub(crate) fn container_error(command: &Command, args: &ArgumentView<'_>) -> CommandError {
-    debug_assert!(command.scope == Scope::Container);
+    debug_assert!(!command.subcommands.is_empty());
     if args.len() < 2 { CommandError::Arity(command.name.into()) } else { unknown_subcommand(args) }
 }

@@ -156,6 +156,56 @@ fn commands_of_a_script_are_judged_by_the_rules_of_its_user() {
     assert_eq!(server.call(client, &["EVAL", check, "0"]), "*2\r\n:1\r\n$-1\r\n");
 }
 
+/// Valkey reads behind the arguments of some of these calls and ends.
+#[test]
+fn a_check_of_permissions_takes_any_number_of_arguments() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    server.call(client, &["ACL", "SETUSER", "u", "on", "nopass", "~a*", "&a*", "+@all", "-set"]);
+    let list = server.call(client, &["COMMAND", "LIST"]);
+    let names: Vec<&str> =
+        list.lines().filter(|line| !line.starts_with(['*', '$']) && !line.contains('|')).collect();
+    assert!(names.len() > 200, "{list}");
+    server.call(client, &["AUTH", "u", "x"]);
+    let check = "return redis.acl_check_cmd(unpack(ARGV)) and 'yes' or 'no'";
+    let mut check =
+        |words: &[&str]| server.call(client, &[&["EVAL", check, "0"][..], words].concat());
+    for (words, is_allowed) in [
+        (&["get"][..], true),
+        (&["get", "b"], false),
+        (&["get", "b", "x"], false),
+        (&["get", "a", "x"], true),
+        (&["set"], false),
+        (&["set", "a", "b"], false),
+        (&["rename", "b"], true),
+        (&["mset", "b"], false),
+        (&["sort"], true),
+        (&["sort", "b"], false),
+        (&["migrate", "h"], true),
+        (&["publish"], true),
+        (&["publish", "b"], false),
+        (&["subscribe", "a"], true),
+        (&["client"], true),
+        (&["object", "encoding"], true),
+        (&["object", "encoding", "b", "x"], false),
+    ] {
+        let expected = if is_allowed { "$3\r\nyes\r\n" } else { "$2\r\nno\r\n" };
+        assert_eq!(check(words), expected, "{words:?}");
+    }
+    let unknown = "-ERR Invalid command passed to server.acl_check_cmd() script: on \
+                   @user_script:1.\r\n";
+    for words in [&["nosuch"][..], &["config", "nosuch"], &["config|get"], &["get\0"], &[""]] {
+        assert_eq!(check(words), unknown, "{words:?}");
+    }
+    for name in names {
+        for others in [&[][..], &[""], &["1"], &["x", "9"], &["x", "STREAMS", "1", "STORE"]] {
+            let reply = check(&[&[name], others].concat());
+            let is_known = reply.starts_with('$') || reply == unknown;
+            assert!(is_known, "{name} {others:?}: {reply}");
+        }
+    }
+}
+
 #[test]
 fn a_flushed_script_runs_on_no_worker() {
     let mut server = Server::new(2, NOW_MS);

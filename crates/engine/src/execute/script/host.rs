@@ -123,7 +123,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
         let mut buffer = ArgumentBuffer::default();
         buffer.fill(arguments.iter().copied());
         let args = buffer.view();
-        let (id, _) = self.find(&args).ok()?;
+        let (id, _) = self.find_named(&args).ok()?;
         Some(permission::may_call(&self.executor, (id, &args)))
     }
 

@@ -67,26 +67,31 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     }
 
     /// The command or subcommand that the arguments call.
-    pub(super) fn find(&self, args: &ArgumentView<'_>) -> Result<Called, Refusal> {
+    fn find(&self, args: &ArgumentView<'_>) -> Result<Called, Refusal> {
+        let (id, command) = self.find_named(args)?;
+        if !command.takes(args.len()) || command.scope == Scope::Container {
+            return refuse(Some(id), "ERR Wrong number of args calling command from script");
+        }
+        Ok((id, command))
+    }
+
+    /// The command or subcommand that the arguments name, whether or not it takes the others.
+    pub(super) fn find_named(&self, args: &ArgumentView<'_>) -> Result<Called, Refusal> {
         let table = &self.executor.shared.commands;
         let Some(id) = table.called_by(args.get(0), self.executor.session.replays) else {
             return refuse(None, "ERR Unknown command called from script");
         };
         let command = table.command(id);
-        let (id, command) = match command.subcommands.is_empty() || args.len() < 2 {
-            true => (id, command),
-            false => match table.find_subcommand(command, args.get(1)) {
-                Some(id) => (id, table.command(id)),
-                None => {
-                    let error = crate::execute::admit::container_error(command, args);
-                    return Err(Refusal::Error(None, error.wire().into_owned()));
-                }
-            },
-        };
-        if !command.takes(args.len()) || command.scope == Scope::Container {
-            return refuse(Some(id), "ERR Wrong number of args calling command from script");
+        if command.subcommands.is_empty() || args.len() < 2 {
+            return Ok((id, command));
         }
-        Ok((id, command))
+        match table.find_subcommand(command, args.get(1)) {
+            Some(id) => Ok((id, table.command(id))),
+            None => {
+                let error = crate::execute::admit::container_error(command, args);
+                Err(Refusal::Error(None, error.wire().into_owned()))
+            }
+        }
     }
 
     fn permit(&mut self, (id, command): Called, args: &ArgumentView<'_>) -> Result<(), Refusal> {

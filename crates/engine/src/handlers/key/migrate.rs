@@ -60,7 +60,8 @@ pub(super) fn more_keys(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
     match keys_word(args) {
         Some(_) if !args.get(KEY).is_empty() => {}
         Some(word) if word + 1 < args.len() => positions.extend(word + 1..args.len()),
-        _ => positions.push(KEY),
+        _ if args.len() > KEY => positions.push(KEY),
+        _ => {}
     }
 }
 

@@ -292,6 +292,23 @@ func TestRegistrations_EndHoweverTheClientEnds(t *testing.T) {
 	}
 }
 
+// A client that has the answer to QUIT subscribes to nothing, for clients of all workers.
+func TestQuit_EndsSubscriptionsBeforeItIsAnswered(t *testing.T) {
+	const rounds = 500
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	other := server.Dial(t)
+	for range rounds {
+		conn := server.Dial(t)
+		do(t, conn, "SUBSCRIBE", "channel")
+		do(t, conn, "QUIT")
+		channels := do(t, other, "PUBSUB", "CHANNELS")
+		if len(channels.Items) > 0 {
+			t.Fatalf("after the answer: %s", channels)
+		}
+		conn.Close()
+	}
+}
+
 // TestPushes_LeaveTogether watches by how many writes lines and messages leave.
 func TestPushes_LeaveTogether(t *testing.T) {
 	const count = 2000

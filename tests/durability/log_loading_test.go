@@ -373,7 +373,7 @@ func TestEnd_BySignalDoesAsConfigured(t *testing.T) {
 	}
 	server := instance.Start(t, instance.Subject)
 	reply := do(t, server.Dial(t), "CONFIG", "SET", "shutdown-on-sigint", "save nosave")
-	if !strings.Contains(string(reply.Text), "cannot specify both SAVE and NOSAVE") {
+	if !strings.Contains(string(reply.Text), "options SAVE and NOSAVE") {
 		t.Errorf("save and nosave: %s", reply.Text)
 	}
 }

@@ -51,7 +51,7 @@ pub enum Kind {
     MemoryOrPercent,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Several of these words; the first of them only by itself.
+    /// Several of these words; the first of them counts only by itself.
     Choices(&'static [&'static str]),
     /// Any text.
     Text,

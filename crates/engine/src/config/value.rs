@@ -106,20 +106,15 @@ fn not_a_choice(choices: &[&str]) -> Reason {
 fn several(words: &[&str], choices: &[&str]) -> Result<String, Reason> {
     let chosen: Option<Vec<String>> = words.iter().map(|word| choice(word, choices)).collect();
     let chosen = chosen.filter(|chosen| !chosen.is_empty()).ok_or_else(|| not_a_choice(choices))?;
-    if chosen.len() > 1 && chosen.iter().any(|word| word == choices[0]) {
-        return Err(not_a_choice(choices));
-    }
     let has = |wanted: &str| chosen.iter().any(|word| word == wanted);
     // In the order in which they are declared, each once.
-    let in_order: Vec<&str> = choices.iter().copied().filter(|choice| has(choice)).collect();
+    let others = choices[1..].iter().copied().filter(|choice| has(choice));
+    let in_order: Vec<&str> = others.collect();
     if has("save") && has("nosave") {
-        return Err(
-            "shutdown-on-sigterm and shutdown-on-sigint cannot specify both SAVE and NOSAVE \
-                    options"
-                .into(),
-        );
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
     }
-    Ok(in_order.join(" "))
+    // The first says nothing beside others.
+    Ok(if in_order.is_empty() { choices[0].to_owned() } else { in_order.join(" ") })
 }
 
 /// Text of a number within bounds, which may be those of unsigned numbers or of signed ones.
@@ -130,7 +125,7 @@ fn within(value: i128, min: i128, max: i128) -> Result<String, Reason> {
     Err(format!("argument must be between {min} and {max} inclusive").into())
 }
 
-/// Bytes from a number with a unit or without.
+/// Bytes from a number with a unit or without. No digits are 0, as in Valkey.
 pub(crate) fn parse_memory(word: &str) -> Option<u64> {
     let digits_end = word.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(digits_end);
@@ -144,7 +139,8 @@ pub(crate) fn parse_memory(word: &str) -> Option<u64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(unit_bytes)
+    let number = if digits.is_empty() { 0 } else { digits.parse::<u64>().ok()? };
+    number.checked_mul(unit_bytes)
 }
 
 /// Bytes with the largest unit that divides them: how CONFIG REWRITE writes them.

@@ -53,8 +53,8 @@ fn keys_word(args: &ArgumentView<'_>) -> Option<usize> {
     None
 }
 
-/// The keys: the third argument, or those behind `KEYS` if that is empty; none where both name keys,
-/// which is refused.
+/// The keys: the third argument, or those behind `KEYS` if that is empty; none where both name
+/// keys, which is refused.
 pub(super) fn more_keys(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
     positions.clear();
     match keys_word(args) {

@@ -163,7 +163,7 @@ fn set_protocol(cx: &mut SessionCx<'_, '_>, protocol: Protocol) {
 pub(super) fn quit(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.close_after_reply = true;
     cx.session.client.leave();
-    // Who has the answer finds nothing of the client, on whatever worker.
+    // The answer comes behind all of that: other workers then find nothing of the client.
     unwatch(cx.shared, cx.worker, cx.session, None);
     cx.worker.end_tracking(cx.shared, cx.session);
     unsubscribe_all(cx.shared, cx.worker, cx.session);

@@ -7,7 +7,7 @@ use crate::library::{self, Phase, reply_of_value};
 use crate::program::Proto;
 use crate::reply::{Answer, Reply};
 use crate::settings::{Registration, Settings};
-use crate::shebang::{Flags, Shebang};
+use crate::shebang::{Flags, length_of};
 use crate::value::Value;
 use crate::vm::{Names, Stop, Vm};
 
@@ -277,8 +277,7 @@ impl Interpreter {
 
     fn compile_as(&mut self, source: &[u8], chunk: &[u8]) -> Result<Script, Vec<u8>> {
         self.make_room();
-        let skipped = Shebang::parse(source).map_or(0, |shebang| shebang.length);
-        let source = &source[skipped..];
+        let source = &source[length_of(source)..];
         if source.first() == Some(&0x1b) {
             return Err(b"attempt to load chunk with wrong mode".to_vec());
         }

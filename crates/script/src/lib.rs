@@ -28,7 +28,7 @@ pub use interpreter::{
     Function, Identity, Interpreter, LoadError, Progress, Run, Script, ScriptError,
 };
 pub use reply::{Answer, Reply};
-pub use shebang::{Flags, Shebang};
+pub use shebang::Flags;
 
 /// SHA-1 of a source, by which `EVALSHA` names it.
 #[must_use]

@@ -206,6 +206,47 @@ fn a_check_of_permissions_takes_any_number_of_arguments() {
     }
 }
 
+/// As Valkey answers, but for the byte 0xff.
+#[test]
+fn first_lines_of_scripts_are_read_as_inline_requests_are() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let unexpected = "-ERR Unexpected flag in script shebang: ";
+    let unknown = "-ERR Unknown lua shebang option: ";
+    for (line, expected) in [
+        ("#!lua", ":1".to_owned()),
+        ("#!LUA flags=", ":1".to_owned()),
+        ("#!lua  flags=no-writes  flags=allow-oom ", ":1".to_owned()),
+        ("#!lua \"flags=no-wr\\x69tes\"", ":1".to_owned()),
+        ("#!lua flags=no-writes,", unexpected.to_owned()),
+        ("#!lua flags=,no-writes", unexpected.to_owned()),
+        ("#!lua flags", format!("{unknown}flags")),
+        ("#!lua Flags=no-writes", format!("{unknown}Flags=no-writes")),
+        ("#! lua", format!("{unknown}lua")),
+        ("#!foo bar", format!("{unknown}bar")),
+        ("#!foo", "-ERR Could not find scripting engine 'foo'".to_owned()),
+        ("#!lua \"flags=no-writes", "-ERR Invalid engine in script shebang".to_owned()),
+        ("#!lua\0", "-ERR Invalid script shebang".to_owned()),
+    ] {
+        let source = format!("{line}\nreturn 1");
+        let reply = server.call(client, &["EVAL", &source, "0"]);
+        assert_eq!(reply, format!("{expected}\r\n"), "{line:?}");
+    }
+    for (line, expected) in [
+        ("#!lua name=\"\\x61\"", "$1\r\na"),
+        ("#!lua NAME=b", "$1\r\nb"),
+        ("#!lua name", "-ERR Invalid metadata value given: name"),
+        ("#!lua name=a flags=", "-ERR Invalid metadata value given: flags="),
+        ("#!lua name=a \"x", "-ERR Invalid library metadata"),
+        ("#!lua name=a\0b", "-ERR Invalid library metadata"),
+    ] {
+        let source = format!("{line}\nredis.register_function('f', function() return 1 end)");
+        let reply = server.call(client, &["FUNCTION", "LOAD", "REPLACE", &source]);
+        assert_eq!(reply, format!("{expected}\r\n"), "{line:?}");
+        server.call(client, &["FUNCTION", "FLUSH"]);
+    }
+}
+
 #[test]
 fn a_flushed_script_runs_on_no_worker() {
     let mut server = Server::new(2, NOW_MS);

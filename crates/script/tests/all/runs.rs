@@ -1,7 +1,7 @@
 //! Runs: suspension, several at once, functions of libraries, shebangs.
 
 use crate::harness::{Store, answer, identity, interpreter, run, shown};
-use tidemill_script::{Flags, Interpreter, LoadError, Progress, Protocol, Reply, Shebang};
+use tidemill_script::{Flags, Interpreter, LoadError, Progress, Protocol, Reply};
 
 const LONG: &[u8] = b"local function f(n) local s=0 for i=1,n do s=s+i%7 end return s end \
     local co=coroutine.wrap(function() while true do coroutine.yield(f(20000)) end end) \
@@ -223,10 +223,6 @@ fn library_that_fails_or_has_no_end_registers_nothing() {
 fn shebang_keeps_the_numbers_of_lines() {
     let source = "#!lua flags=no-writes,allow-stale\nlocal x\nerror('here')";
     assert_eq!(answer(source), "-ERR user_script:3: here script: on @user_script:3.");
-    let shebang = Shebang::parse(source.as_bytes()).expect("it has one");
-    assert_eq!(shebang.engine, b"lua");
-    let option = (b"flags".to_vec(), b"no-writes,allow-stale".to_vec());
-    assert_eq!(shebang.options, vec![option]);
 }
 
 #[test]

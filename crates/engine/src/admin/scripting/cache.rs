@@ -1,8 +1,9 @@
 //! `SCRIPT`: the cache of scripts.
 
-use tidemill_script::{Flags, Shebang};
+use tidemill_script::Flags;
 
 use super::flush_mode;
+use super::shebang::{Shebang, Trouble};
 use crate::access::options::is;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -11,31 +12,30 @@ use crate::script::{Origin, hexadecimal, parse_digest};
 
 /// The flags that the first line of a script names; none when it has no such line.
 pub(crate) fn flags_of(source: &[u8]) -> Result<Option<Flags>, CommandError> {
-    let Some(line) = source.starts_with(b"#!").then(|| Shebang::parse(source)).flatten() else {
-        return Ok(None);
-    };
-    if line.length == source.len() {
-        return Err("ERR Invalid script shebang".into());
-    }
-    if !line.engine.eq_ignore_ascii_case(b"lua") {
-        return Err(CommandError::quoting(
-            "ERR Could not find scripting engine '",
-            &line.engine,
-            "'",
-        ));
-    }
+    let Some(line) = Shebang::parse(source) else { return Ok(None) };
+    let line = line.map_err(|trouble| match trouble {
+        Trouble::NoEnd => "ERR Invalid script shebang",
+        Trouble::Words => "ERR Invalid engine in script shebang",
+    })?;
     let mut flags = Flags::default();
-    for (name, value) in &line.options {
-        if name != b"flags" {
-            let text = [&name[..], if value.is_empty() { b"" } else { b"=" }, value].concat();
-            return Err(CommandError::quoting("ERR Unknown lua shebang option: ", &text, ""));
+    for option in &line.options {
+        // The case of this name counts, unlike that of a library's.
+        let Some(value) = option.strip_prefix(b"flags=") else {
+            return Err(CommandError::quoting("ERR Unknown lua shebang option: ", option, ""));
+        };
+        if value.is_empty() {
+            continue;
         }
-        for word in value.split(|&byte| byte == b',').filter(|word| !word.is_empty()) {
+        for word in value.split(|&byte| byte == b',') {
             let flag = Flags::of_name(word).ok_or_else(|| {
                 CommandError::quoting("ERR Unexpected flag in script shebang: ", word, "")
             })?;
             flags.0 |= flag;
         }
+    }
+    if !line.engine.eq_ignore_ascii_case(b"lua") {
+        let before = "ERR Could not find scripting engine '";
+        return Err(CommandError::quoting(before, &line.engine, "'"));
     }
     Ok(Some(flags))
 }

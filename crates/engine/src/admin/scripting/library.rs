@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tidemill_rdb::VersionCheck;
 use tidemill_rdb::payload::Payload;
-use tidemill_script::{Abort, Answer, Host, Interrupt, LoadError, Protocol, Shebang};
+use tidemill_script::{Abort, Answer, Host, Interrupt, LoadError, Protocol};
 
+use super::shebang::{Shebang, value_of};
 use crate::limits::LIBRARY_LOAD_MS_MAX;
 use crate::script::{
     ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot, UndeclaredKeys,
@@ -61,18 +62,14 @@ fn is_name(text: &[u8]) -> bool {
 ///
 /// Text of the error, without its code.
 pub(super) fn name_of(source: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
-    let line = source.starts_with(b"#!").then(|| Shebang::parse(source)).flatten();
-    let Some(line) = line else { return Err(b"Missing library metadata".to_vec()) };
-    if line.length == source.len() {
-        return Err(b"Invalid library metadata".to_vec());
-    }
+    let line = Shebang::parse(source).ok_or(b"Missing library metadata")?;
+    let line = line.map_err(|_| b"Invalid library metadata")?;
     let mut name: Option<Vec<u8>> = None;
-    for (option, value) in line.options {
-        if !option.eq_ignore_ascii_case(b"name") {
-            let equals: &[u8] = if value.is_empty() { b"" } else { b"=" };
-            return Err([b"Invalid metadata value given: ", &option[..], equals, &value].concat());
-        }
-        if name.replace(value).is_some() {
+    for option in line.options {
+        let Some(value) = value_of(&option, b"name") else {
+            return Err([b"Invalid metadata value given: ", &option[..]].concat());
+        };
+        if name.replace(value.to_vec()).is_some() {
             let text = b"Invalid metadata value, name argument was given multiple times";
             return Err(text.to_vec());
         }

@@ -5,6 +5,7 @@ mod cache;
 mod declarations;
 mod libraries;
 mod library;
+mod shebang;
 
 pub(crate) use cache::{NO_SCRIPT, compile_error, flags_of};
 pub(crate) use library::Loader;

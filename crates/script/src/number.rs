@@ -20,6 +20,13 @@ fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
+/// A text without the white space around it.
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    let begin = text.iter().take_while(|byte| is_space(byte)).count();
+    let blanks = text[begin..].iter().rev().take_while(|byte| is_space(byte)).count();
+    &text[begin..text.len() - blanks]
+}
+
 /// Reads a whole text as a number: decimal, hexadecimal, `inf` and `nan`, with white space around.
 /// As a C string, it ends at the first zero byte.
 pub(crate) fn parse(text: &[u8]) -> Option<f64> {
@@ -46,7 +53,12 @@ pub(crate) fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
         return Some((sign * f64::INFINITY, at + 3));
     }
     if starts(b"nan") {
-        return Some((sign * f64::NAN, at + 3));
+        // `nan(1)` names one of them by letters and digits, which make no difference here.
+        let named = rest.get(3) == Some(&b'(');
+        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        let count = rest.iter().skip(4).take_while(is_part).count();
+        let length = if named && rest.get(4 + count) == Some(&b')') { 5 + count } else { 3 };
+        return Some((f64::NAN.copysign(sign), at + length));
     }
     if starts(b"0x")
         && let Some((number, length)) = parse_hexadecimal(&rest[2..])
@@ -79,7 +91,7 @@ pub(crate) fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
 
 fn parse_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     let mut value = 0.0_f64;
-    let (mut at, mut digits, mut exponent) = (0, 0, 0_i32);
+    let (mut at, mut digits, mut exponent) = (0, 0, 0_i64);
     let mut is_fraction = false;
     while let Some(byte) = text.get(at) {
         if let Some(digit) = char::from(*byte).to_digit(16) {
@@ -101,12 +113,25 @@ fn parse_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
         let count = text.get(signed..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count > 0 {
             let digits = std::str::from_utf8(&text[signed..signed + count]).ok()?;
-            let power = digits.parse::<i32>().unwrap_or(10_000).min(10_000);
+            let power = digits.parse::<i64>().map_or(EXPONENT_MAX, |power| power.min(EXPONENT_MAX));
             exponent += if text[at + 1] == b'-' { -power } else { power };
             at = signed + count;
         }
     }
-    Some((value * 2.0_f64.powi(exponent), at))
+    Some((scale(value, exponent), at))
+}
+
+/// Exponents beyond this decide alone, for texts of up to some GiB.
+const EXPONENT_MAX: i64 = 1 << 40;
+
+/// `value * 2^exponent`, also where the power alone is no number, as that of `0x1p-1074` is not.
+fn scale(mut value: f64, mut exponent: i64) -> f64 {
+    while exponent != 0 && value != 0.0 && value.is_finite() {
+        let step = exponent.clamp(-1000, 1000);
+        value *= 2.0_f64.powi(step as i32);
+        exponent -= step;
+    }
+    value
 }
 
 /// Appends a number as the language shows it: `%.14g`.

@@ -255,7 +255,8 @@ fn select(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 }
 
 fn tonumber(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    let base = vm.integer_or(args, 1, 10)?;
+    // Cut to the bits of C's `int`.
+    let base = vm.integer_or(args, 1, 10)? as i32;
     if base == 10 {
         let value = vm.check_any(args, 0)?;
         return Ok(Ret::One(vm.to_number(value).map_or(Value::Nil, Value::Number)));
@@ -271,7 +272,7 @@ fn tonumber(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 fn unsigned(text: &[u8], base: u32) -> Option<f64> {
     // A C string.
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    let text = text[..end].trim_ascii();
+    let text = crate::number::trim(&text[..end]);
     let (is_negative, mut digits) = match text.first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),

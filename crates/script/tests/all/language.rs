@@ -1,6 +1,7 @@
 //! Random pieces of the language: each family of pieces is one part of Lua 5.1 of which scripts see
 //! every detail. A program runs some pieces, each protected, and answers all that they give.
 
+use crate::harness::answer;
 use crate::tokens::TOKENS;
 
 /// Source of random programs.
@@ -567,5 +568,26 @@ impl Pieces {
             }
         }
         text
+    }
+}
+
+#[test]
+fn texts_are_read_as_numbers_as_c_reads_them() {
+    for (text, expected) in [
+        ("'\\v10\\v', 2", "2"),
+        ("'1\\11', 16", "1"),
+        ("'11', 2^32+10", "11"),
+        ("'-nan'", "-nan"),
+        ("'nan'", "nan"),
+        ("'nan(1_a)'", "nan"),
+        ("'nan(1'", "nil"),
+        ("'0x1p-1074'", "4.9406564584125e-324"),
+        ("'0x1p-1075'", "0"),
+        ("'-0x1.8p3'", "-12"),
+        ("'0x1p1024'", "inf"),
+        ("'0x0p99999999999999999999'", "0"),
+        ("'0x1p-99999999999999999999'", "0"),
+    ] {
+        assert_eq!(answer(&format!("return tostring(tonumber({text}))")), format!("${expected}"));
     }
 }

@@ -361,7 +361,8 @@ func TestMonitor_LinesAreValkeys(t *testing.T) {
 			"DEBUG SLEEP 0", "LPUSH l 1", "BLPOP l 0", "BLPOP nothing 0.01", "COMMAND COUNT",
 			"MULTI", "EXEC", "MULTI", "MONITOR",
 			"EXEC", "WATCH a", "UNWATCH", "RESET", "DISCARD", "MULTI", "GET", "EXEC",
-			"OBJECT FREQ a",
+			"OBJECT FREQ a", "EVAL ( 0", "EVAL ( x", "EVALSHA x 0", "FCALL f 0", "EVAL",
+			"MULTI", "EVAL ( 0", "EVALSHA x 0", "EXEC",
 		} {
 			do(t, conn, words(call)...)
 		}

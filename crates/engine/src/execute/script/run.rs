@@ -81,7 +81,7 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
     let how = (request.how, is_out_of_memory);
     let call = match prepare((executor.shared, executor.worker), how, request.args) {
         Ok(call) => call,
-        Err(error) => return refuse(executor, request.id, &error),
+        Err(error) => return refuse(executor, request, &error),
     };
     let mut seen = None;
     let mut attempts = 0;
@@ -132,7 +132,7 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     let call = match prepare((executor.shared, executor.worker), how, request.args) {
         Ok(call) => call,
         Err(error) => {
-            refuse(executor, request.id, &error);
+            refuse(executor, request, &error);
             return Ran::Done(unit);
         }
     };
@@ -196,10 +196,11 @@ fn is_out_of_memory<E: Enter>(
 /// Answers a request that runs nothing.
 fn refuse<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
-    id: CommandId,
+    request: Request<'_>,
     error: &CommandError,
 ) -> Step {
-    executor.count_failed(id, 1);
+    executor.show_script(request.command, request.args, &[]);
+    executor.count_failed(request.id, 1);
     executor.error(error);
     Step::Done
 }

@@ -55,12 +55,21 @@ func readAll(t *testing.T, conn net.Conn) string {
 }
 
 // hold makes other clients wait for the key `held`, from some time on until the returned
-// connection is answered. A script's key is held while the script is suspended, with the gate open.
-func hold(t *testing.T, server *instance.Server) *wire.Conn {
+// connection is answered. Other workers run meanwhile.
+func hold(t *testing.T, server *instance.Server, by string) *wire.Conn {
 	t.Helper()
+	conn := server.Dial(t)
+	if by == "transaction" {
+		for _, call := range []string{"MULTI", "INCRBY held 0", "DEBUG SLEEP " + holdSeconds} {
+			do(t, conn, strings.Fields(call)...)
+		}
+		if err := conn.Send("EXEC"); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
 	const script = "local began = os.clock() redis.call('INCRBY', KEYS[1], 0) " +
 		"while os.clock() - began < " + holdSeconds + " do end"
-	conn := server.Dial(t)
 	if err := conn.Send("EVAL", script, "1", "held"); err != nil {
 		t.Fatal(err)
 	}
@@ -71,37 +80,44 @@ func hold(t *testing.T, server *instance.Server) *wire.Conn {
 // it.
 func TestHalfClose_AfterAParkedCommandAllIsExecutedAndAnswered(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
-		server := instance.Start(t, kind, workers(kind)...)
-		conn := server.Dial(t)
-		// The key may be free again before all have sent.
-		const attemptsMax = 10
-		for range attemptsMax {
-			expectOK(t, conn, "FLUSHALL")
-			halfCloseBehindHolder(t, server)
-			for _, command := range []string{"GET held", "LLEN list", "GET count"} {
-				reply := do(t, conn, strings.Fields(command)...)
-				if string(reply.Text) != strconv.Itoa(halfClients) {
-					t.Fatalf("%s: %s after %d clients", command, reply, halfClients)
-				}
-			}
-			if kind != instance.Subject || field(t, conn, "stats", "parked_sessions") > 0 {
-				return
+		for _, by := range []string{"script", "transaction"} {
+			afterAParkedCommand(t, kind, by)
+		}
+	})
+}
+
+func afterAParkedCommand(t *testing.T, kind instance.Kind, by string) {
+	t.Helper()
+	server := instance.Start(t, kind, append(workers(kind), "--enable-debug-command", "yes")...)
+	conn := server.Dial(t)
+	// The key may be free again before all have sent.
+	const attemptsMax = 10
+	for range attemptsMax {
+		expectOK(t, conn, "FLUSHALL")
+		halfCloseBehindHolder(t, server, by)
+		for _, command := range []string{"GET held", "LLEN list", "GET count"} {
+			reply := do(t, conn, strings.Fields(command)...)
+			if string(reply.Text) != strconv.Itoa(halfClients) {
+				t.Fatalf("%s: %s after %d clients", command, reply, halfClients)
 			}
 		}
-		t.Error("nobody was parked: nothing is shown")
-	})
+		if kind != instance.Subject || field(t, conn, "stats", "parked_sessions") > 0 {
+			return
+		}
+	}
+	t.Errorf("nobody was parked behind a %s: nothing is shown", by)
 }
 
 // halfCloseBehindHolder lets clients send, half-close and read while a key is held that they change
 // first.
-func halfCloseBehindHolder(t *testing.T, server *instance.Server) {
+func halfCloseBehindHolder(t *testing.T, server *instance.Server, by string) {
 	t.Helper()
 	clients := make([]*wire.Conn, halfClients)
 	for index := range clients {
 		clients[index] = server.Dial(t)
 		do(t, clients[index], "PING")
 	}
-	holder := hold(t, server)
+	holder := hold(t, server, by)
 	defer holder.Close()
 	waitUntilHeld(t, server)
 	for index, client := range clients {

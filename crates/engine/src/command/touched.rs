@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidemill_resp::request::ArgumentView;
 
-use super::declaration::{Categories, Command, Flags};
+use super::declaration::{Categories, Command, Flags, Scope};
 use super::keys::{Find, KeyFlags, KeyPositions};
 
 /// A key among the arguments, and what the command does with it.
@@ -72,6 +72,15 @@ impl Channels {
 }
 
 impl Command {
+    /// True if a call runs with all other workers stopped: one that may touch any key. `DEBUG`
+    /// counts as such for some of its subcommands, but `SLEEP` is a stand-in for commands that take
+    /// long.
+    pub(crate) fn stops_others(&self, args: &ArgumentView<'_>) -> bool {
+        let is_sleep = |word: &[u8]| word.eq_ignore_ascii_case(b"SLEEP");
+        let sleeps = || self.name == "debug" && args.len() > 1 && is_sleep(args.get(1));
+        self.flags.contains(Flags::DISCOVERS_KEYS) || self.scope == Scope::Keyspace && !sleeps()
+    }
+
     /// All keys among the arguments with the access to each, or `None` when the arguments do not
     /// fit. Arguments that are not always keys are left out.
     #[must_use]

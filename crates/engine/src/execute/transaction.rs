@@ -300,16 +300,11 @@ fn run_queued<'k, E: Enter>(
         let request = script::Request { id: queued.id, command, how, args: call.1, key_hash: None };
         return script::run_in_transaction(executor, unit, request, alone);
     }
-    if alone.gate.is_none() && is_on_all_keys(command) {
+    if alone.gate.is_none() && command.stops_others(call.1) {
         // A script before it was suspended: the gate is open since.
         alone.gate = Some(close_gate(executor.shared, executor.reader.seat()));
     }
     Ran::Done(run_inner(executor, unit, call, KeyHashes::None, alone.gate.as_ref()))
-}
-
-/// True if a command runs with all other workers stopped.
-fn is_on_all_keys(command: &Command) -> bool {
-    command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS)
 }
 
 /// True if a transaction runs scripts.
@@ -362,8 +357,9 @@ fn exclude<'k, E: Enter>(
         return Err(WaitTarget::Lane);
     }
     let Footprint { slots, publishes_several } = footprint(executor, transaction);
-    let mut commands = transaction.queued.iter().map(|queued| shared.commands.command(queued.id));
-    if !commands.any(is_on_all_keys) {
+    let stops_others =
+        |queued: &Queued| shared.commands.command(queued.id).stops_others(&queued.arguments.view());
+    if !transaction.queued.iter().any(stops_others) {
         let locks = match has_script(shared, transaction) {
             // It may touch keys that nobody named, and what ran before it is not taken back.
             true => LockSet::with_token(shared, &slots, &executor.contender())?,

@@ -204,9 +204,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         (id, command): Called,
         args: &ArgumentView<'_>,
     ) -> Result<KeyHashes<'static>, Refusal> {
-        let is_whole =
-            command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS);
-        if is_whole {
+        if command.stops_others(args) {
             self.stop_all()?;
         }
         let has_effects = has_effects(command);

@@ -108,6 +108,93 @@ func TestCommandInfo_IsValkeys(t *testing.T) {
 	}
 }
 
+// pairs returns the values of a map, which RESP2 writes as an array, by their names.
+func pairs(reply wire.Reply) map[string]wire.Reply {
+	values := map[string]wire.Reply{}
+	for index := 0; index+1 < len(reply.Items); index += 2 {
+		values[string(reply.Items[index].Text)] = reply.Items[index+1]
+	}
+	return values
+}
+
+// versions renders the versions of a history without its sentences, which are prose.
+func versions(history wire.Reply) string {
+	var found []string
+	for _, change := range history.Items {
+		found = append(found, string(change.Items[0].Text))
+	}
+	return strings.Join(found, " ")
+}
+
+// requireSameDocs compares what is documented of a command or an argument: everything except prose,
+// of which it compares whether there is any.
+func requireSameDocs(t *testing.T, path string, want, got wire.Reply) {
+	t.Helper()
+	theirs, ours := pairs(want), pairs(got)
+	for field := range ours {
+		if _, isThere := theirs[field]; !isThere {
+			t.Errorf("%s: Valkey documents no %s", path, field)
+		}
+	}
+	for field, want := range theirs {
+		got, isThere := ours[field]
+		if !isThere {
+			t.Errorf("%s: no %s, Valkey's is %s", path, field, want)
+			continue
+		}
+		switch field {
+		case "summary", "complexity", "replaced_by":
+		case "history":
+			if want, got := versions(want), versions(got); want != got {
+				t.Errorf("%s: history of %s, Valkey's of %s", path, got, want)
+			}
+		case "arguments":
+			requireSameArguments(t, path, want.Items, got.Items)
+		case "subcommands":
+			own := pairs(got)
+			for name, want := range pairs(want) {
+				if !slices.Contains(missingSubcommands, name) {
+					requireSameDocs(t, name, want, own[name])
+				}
+			}
+		case "flags", "doc_flags":
+			if want, got := sorted(want), sorted(got); want != got {
+				t.Errorf("%s: %s are %s, Valkey's %s", path, field, got, want)
+			}
+		default:
+			if want, got := want.String(), got.String(); want != got {
+				t.Errorf("%s: %s is %s, Valkey's %s", path, field, got, want)
+			}
+		}
+	}
+}
+
+func requireSameArguments(t *testing.T, path string, want, got []wire.Reply) {
+	t.Helper()
+	if len(want) != len(got) {
+		t.Errorf("%s: %d arguments, %d in Valkey", path, len(got), len(want))
+		return
+	}
+	for index := range want {
+		name := string(pairs(want[index])["name"].Text)
+		requireSameDocs(t, path+" "+name, want[index], got[index])
+	}
+}
+
+func TestCommandDocs_AreValkeys(t *testing.T) {
+	valkey, subject := both(t)
+	theirs := pairs(do(t, valkey, "COMMAND", "DOCS"))
+	ours := pairs(do(t, subject, "COMMAND", "DOCS"))
+	if len(ours) < 100 {
+		t.Fatalf("only %d commands", len(ours))
+	}
+	for name, got := range ours {
+		if !isOwn(name) {
+			requireSameDocs(t, name, theirs[name], got)
+		}
+	}
+}
+
 func TestCommandInfo_OfWhatIsNoCommandIsNull(t *testing.T) {
 	requireEqual(t, `
 COMMAND INFO nothing get|x

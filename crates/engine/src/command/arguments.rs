@@ -13,8 +13,8 @@ pub enum ArgumentKind {
     Integer,
     /// A floating point number.
     Double,
-    /// A key, described by the key specification of this index.
-    Key(usize),
+    /// A key.
+    Key,
     /// A glob pattern.
     Pattern,
     /// A Unix time.
@@ -42,8 +42,14 @@ pub struct Argument {
     pub multiple: bool,
     /// Each occurrence is preceded by the token.
     pub multiple_token: bool,
+    /// Index of the key specification that describes it, for a key and what belongs to one.
+    pub key_spec: Option<usize>,
+    /// Its effect, where `COMMAND DOCS` tells it.
+    pub summary: Option<&'static str>,
     /// The version that added it.
     pub since: Option<&'static str>,
+    /// The version that deprecated it.
+    pub deprecated_since: Option<&'static str>,
     /// The name shown, where it differs from the name.
     pub display: Option<&'static str>,
 }
@@ -56,7 +62,10 @@ const fn argument(name: &'static str, kind: ArgumentKind) -> Argument {
         optional: false,
         multiple: false,
         multiple_token: false,
+        key_spec: None,
+        summary: None,
         since: None,
+        deprecated_since: None,
         display: None,
     }
 }
@@ -100,7 +109,7 @@ pub const fn key(name: &'static str) -> Argument {
 /// A key of the key specification with this index.
 #[must_use]
 pub const fn key_of(specification: usize, name: &'static str) -> Argument {
-    argument(name, ArgumentKind::Key(specification))
+    argument(name, ArgumentKind::Key).of_keys(specification)
 }
 
 /// A word alone, in upper case: `NX`.
@@ -192,6 +201,24 @@ impl Argument {
         Argument { since: Some(since), ..self }
     }
 
+    /// Deprecated since a version.
+    #[must_use]
+    pub const fn deprecated(self, since: &'static str) -> Argument {
+        Argument { deprecated_since: Some(since), ..self }
+    }
+
+    /// With a sentence about its effect.
+    #[must_use]
+    pub const fn summary(self, summary: &'static str) -> Argument {
+        Argument { summary: Some(summary), ..self }
+    }
+
+    /// Belongs to the key specification with this index.
+    #[must_use]
+    pub const fn of_keys(self, specification: usize) -> Argument {
+        Argument { key_spec: Some(specification), ..self }
+    }
+
     /// Shown under another name.
     #[must_use]
     pub const fn display(self, display: &'static str) -> Argument {
@@ -214,7 +241,7 @@ impl Argument {
             ArgumentKind::String => ("string", &[]),
             ArgumentKind::Integer => ("integer", &[]),
             ArgumentKind::Double => ("double", &[]),
-            ArgumentKind::Key(_) => ("key", &[]),
+            ArgumentKind::Key => ("key", &[]),
             ArgumentKind::Pattern => ("pattern", &[]),
             ArgumentKind::UnixTime => ("unix-time", &[]),
             ArgumentKind::PureToken => ("pure-token", &[]),

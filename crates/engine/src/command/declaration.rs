@@ -188,7 +188,7 @@ pub struct Command {
     pub summary: &'static str,
     /// The version of Redis or Valkey that brought it.
     pub since: &'static str,
-    /// Its complexity.
+    /// Its complexity; empty where `COMMAND DOCS` tells none.
     pub complexity: &'static str,
     /// Its group.
     pub group: Group,

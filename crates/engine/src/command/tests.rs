@@ -93,7 +93,8 @@ fn declarations_agree_with_themselves() {
             assert_eq!(container, Some(command.name), "{sub:?}");
         }
         for argument in command.arguments {
-            if let ArgumentKind::Key(index) = argument.kind {
+            assert!(!matches!(argument.kind, ArgumentKind::Key) || argument.key_spec.is_some());
+            if let Some(index) = argument.key_spec {
                 assert!(index < command.keys.len(), "{command:?}: {}", argument.name);
             }
         }

@@ -1,5 +1,7 @@
 //! Declaration of a directive, from which loading, CONFIG and the manual are derived.
 
+use super::text_form::TextForm;
+
 /// A directive of the configuration.
 #[derive(Debug)]
 pub struct Directive {
@@ -55,6 +57,8 @@ pub enum Kind {
     Choices(&'static [&'static str]),
     /// Any text.
     Text,
+    /// Text of a form.
+    Form(TextForm),
     /// Text that is not printed by the manual's defaults nor logged.
     Secret,
     /// A list of CPUs: `0-3,8`, `0-7:2`.
@@ -110,6 +114,7 @@ impl Kind {
             Kind::Choice(choices) => choices.join(", "),
             Kind::Choices(choices) => format!("some of {}", choices.join(", ")),
             Kind::Text | Kind::Secret => String::from("text"),
+            Kind::Form(form) => form.describe().to_owned(),
             Kind::CpuList => String::from("CPU list, `0-3,8` or `0-7:2`"),
             Kind::Primary => String::from("host and port, or `no one`"),
             Kind::Words { min: 0, .. } => String::from("words"),

@@ -18,6 +18,7 @@ mod manual;
 mod nearest;
 mod rewrite;
 mod table;
+mod text_form;
 mod typed;
 mod value;
 
@@ -28,6 +29,7 @@ pub use load::{CommandLine, Files, load};
 pub use manual::{directive_list, manual};
 pub use nearest::nearest;
 pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, RENAME, is_secret};
+pub use text_form::TextForm;
 pub use typed::{
     AppendOnlyConfig, CertificateUser, ClientCertificates, OomScoreMode, OutputBufferLimit,
     OutputBufferLimits, ServerConfig, Syslog, TlsConfig,

@@ -83,7 +83,7 @@ impl Configuration {
             Kind::Memory { .. } => {
                 vec![line(&value.parse().map_or_else(|_| value.to_owned(), format_memory))]
             }
-            Kind::Text | Kind::Secret | Kind::KeyspaceEvents | Kind::CpuList => {
+            Kind::Text | Kind::Form(_) | Kind::Secret | Kind::KeyspaceEvents | Kind::CpuList => {
                 vec![line(&quote(value.as_bytes()))]
             }
             Kind::OutputBufferLimits => {

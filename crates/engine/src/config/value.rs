@@ -89,6 +89,7 @@ fn single(kind: Kind, word: &str) -> Result<String, Reason> {
         Kind::CpuList if !is_cpu_list(word) => {
             Err(Cow::Borrowed("argument must be a list of CPUs like 0-3,8 or 0-7:2"))
         }
+        Kind::Form(form) => form.check(word).map(|()| word.to_owned()),
         Kind::KeyspaceEvents => keyspace_events(word),
         _ => Ok(word.to_owned()),
     }

@@ -2,7 +2,7 @@
 //! `MULTI`.
 
 use tidemill_resp::encode::Protocol;
-use tidemill_resp::request::{ArgumentView, OwnedArguments};
+use tidemill_resp::request::ArgumentView;
 
 use super::executor::Executor;
 use super::measure::request_bytes;
@@ -15,7 +15,6 @@ use crate::admin::scripting::busy_error;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
 use crate::slots::parking::WaitTarget;
-use crate::worker::session::Queued;
 
 /// Way of an admissible request.
 pub(crate) enum Admitted {
@@ -281,20 +280,18 @@ fn enqueue<E: Enter>(
     if executor.session.is_transaction_refused() {
         return Ok(Admitted::Queued);
     }
-    let Some(arguments) = OwnedArguments::try_new(args) else {
+    let transaction =
+        executor.session.transaction.as_mut().expect("the caller saw an open transaction");
+    if transaction.try_queue(id, args).is_none() {
         executor.session.abort_transaction();
         count_rejected(executor, id);
         return Err(CommandError::NoMemory(request_bytes(args) as u64));
-    };
-    let transaction =
-        executor.session.transaction.as_mut().expect("the caller saw an open transaction");
+    }
     if command.name == "select"
         && let Ok(index) = database(args.get(1), executor.shared.keyspace.database_count())
     {
         transaction.database = index;
     }
-    transaction.queued_bytes += arguments.allocated_bytes();
-    transaction.queued.push(Queued { id, arguments });
     executor.session.show_transaction();
     Ok(Admitted::Queued)
 }

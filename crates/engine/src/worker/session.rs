@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidemill_resp::request::OwnedArguments;
+use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
 use crate::acl::{Account, BriefReads, User, Users};
 use crate::command::CommandId;
@@ -30,7 +30,7 @@ pub(crate) struct Queued {
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) queued: Vec<Queued>,
-    /// Memory that the queued commands' arguments take.
+    /// Memory that the queued commands take.
     pub(crate) queued_bytes: usize,
     /// Database that the next command will run in, as the queued `SELECT`s leave it.
     pub(crate) database: usize,
@@ -39,6 +39,16 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    /// Queues a copy of a command; none if there is no memory for it.
+    #[must_use]
+    pub(crate) fn try_queue(&mut self, id: CommandId, args: &ArgumentView<'_>) -> Option<()> {
+        let arguments = OwnedArguments::try_new(args)?;
+        self.queued.try_reserve(1).ok()?;
+        self.queued_bytes += size_of::<Queued>() + arguments.allocated_bytes();
+        self.queued.push(Queued { id, arguments });
+        Some(())
+    }
+
     /// A command could not be queued. None will run, so none is kept.
     pub(crate) fn abort(&mut self) {
         self.is_aborted = true;

@@ -46,6 +46,18 @@ const VALUES: &[&str] = &[
     "foo 1 2 3",
     "KEA",
     "50 99.9",
+    "a_b",
+    "a.b-c",
+    "a,b",
+    "127.0.0.1",
+    "127.0.0.01",
+    "::1",
+    "1:2:3:4:5:6:7:8:9",
+    "a-name-of-more-than-forty-five-characters-is-longer-than-an-address",
+    "{port} {title}",
+    "{title}",
+    "{unknown}",
+    "{{title",
 ];
 
 fn text(value: &Value) -> String {

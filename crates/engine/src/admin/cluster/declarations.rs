@@ -112,11 +112,17 @@ pub(super) const CLUSTER_NODES: Command = TELLING
 
 pub(super) const CLUSTER_SHARDS: Command = TELLING
     .command("cluster|shards", 2, "7.0.0", "Lists the shards with their slots and nodes.")
-    .complexity("O(N) where N is the total number of cluster nodes");
+    .complexity("O(N) where N is the total number of cluster nodes")
+    .history(&[("9.1.0", "Added the `id` of a shard and the `availability-zone` of a node.")]);
 
 pub(super) const CLUSTER_SLOTS: Command = TELLING
     .command("cluster|slots", 2, "3.0.0", "Lists ranges of slots with the nodes that serve them.")
-    .complexity("O(N) where N is the total number of Cluster nodes");
+    .complexity("O(N) where N is the total number of Cluster nodes")
+    .history(&[
+        ("4.0.0", "Added the ids of nodes."),
+        ("7.0.0", "Added further names and addresses of nodes."),
+        ("9.1.0", "Added the `availability-zone` of a node."),
+    ]);
 
 pub(super) const CLUSTER_ADDSLOTS: Command = CHANGING
     .command("cluster|addslots", -3, "3.0.0", "Assigns slots to this node.")
@@ -148,7 +154,8 @@ pub(super) const CLUSTER_COUNT_FAILURE_REPORTS: Command = FAMILY
     .flags(&[ADMIN, STALE])
     .categories(&[Categories::ADMIN, Categories::DANGEROUS])
     .arguments(&[string("node-id")])
-    .tips(UNORDERED);
+    .tips(UNORDERED)
+    .history(&[("9.0.0", "Reports about a node that was found failed are not counted.")]);
 
 pub(super) const CLUSTER_DELSLOTS: Command = CHANGING
     .command("cluster|delslots", -3, "3.0.0", "Unbinds slots from this node.")
@@ -190,7 +197,12 @@ pub(super) const CLUSTER_GETSLOTMIGRATIONS: Command = CHANGING
 
 pub(super) const CLUSTER_MEET: Command = CHANGING
     .command("cluster|meet", -4, "3.0.0", "Joins this node with another.")
-    .arguments(&[string("ip"), integer("port"), integer("cluster-bus-port").optional()]);
+    .arguments(&[
+        string("ip"),
+        integer("port"),
+        integer("cluster-bus-port").optional().since("4.0.0"),
+    ])
+    .history(&[("4.0.0", "Added the `cluster-bus-port` argument.")]);
 
 pub(super) const CLUSTER_MIGRATESLOTS: Command = CHANGING
     .command("cluster|migrateslots", -4, "9.0.0", "Moves slots to other nodes.")
@@ -219,8 +231,9 @@ pub(super) const CLUSTER_REPLICATE: Command = CHANGING
     .command("cluster|replicate", -3, "3.0.0", "Makes this node a replica, or a primary.")
     .arguments(&[one_of(
         "args",
-        &[string("node-id"), block("no-one", &[word("NO"), word("ONE")])],
-    )]);
+        &[string("node-id"), block("no-one", &[word("NO"), word("ONE")]).since("9.0.0")],
+    )])
+    .history(&[("9.0.0", "Added `NO ONE`.")]);
 
 pub(super) const CLUSTER_RESET: Command = FAMILY
     .command("cluster|reset", -2, "3.0.0", "Makes the node forget its cluster.")
@@ -240,20 +253,22 @@ pub(super) const CLUSTER_SET_CONFIG_EPOCH: Command = CHANGING
     .command("cluster|set-config-epoch", 3, "3.0.0", "Sets the configuration epoch of a new node.")
     .arguments(&[integer("config-epoch")]);
 
-pub(super) const CLUSTER_SETSLOT: Command =
-    CHANGING.command("cluster|setslot", -4, "3.0.0", "Binds a slot to a node.").arguments(&[
+pub(super) const CLUSTER_SETSLOT: Command = CHANGING
+    .command("cluster|setslot", -4, "3.0.0", "Binds a slot to a node.")
+    .arguments(&[
         integer("slot"),
         one_of(
             "subcommand",
             &[
-                string("importing").token("IMPORTING"),
-                string("migrating").token("MIGRATING"),
-                string("node").token("NODE"),
+                string("importing").token("IMPORTING").display("node-id"),
+                string("migrating").token("MIGRATING").display("node-id"),
+                string("node").token("NODE").display("node-id"),
                 word("STABLE"),
             ],
         ),
-        integer("timeout").token("TIMEOUT").optional(),
-    ]);
+        integer("timeout").token("TIMEOUT").optional().since("8.0.0"),
+    ])
+    .history(&[("8.0.0", "Added the `TIMEOUT` option.")]);
 
 pub(super) const CLUSTER_SLAVES: Command = FAMILY
     .command("cluster|slaves", 3, "3.0.0", "Lists the replicas of a primary.")

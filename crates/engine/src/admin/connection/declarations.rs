@@ -48,12 +48,17 @@ pub(super) const HELLO: Command = GREETING
             string("clientname").token("SETNAME").optional(),
         ],
     )
-    .optional()]);
+    .optional()])
+    .history(&[
+        ("8.1.0", "The reply has `availability_zone` if that is configured."),
+        ("6.2.0", "`protover` may be left out: the reply describes the connection."),
+    ]);
 
 pub(super) const AUTH: Command = GREETING
     .command("auth", -2, "1.0.0", "Authenticates the connection.")
     .complexity("O(N) where N is the number of passwords defined for the user")
-    .arguments(&[string("username").optional().since("6.0.0"), string("password")]);
+    .arguments(&[string("username").optional().since("6.0.0"), string("password")])
+    .history(&[("6.0.0", "Added the `username` argument.")]);
 
 pub(super) const QUIT: Command = GREETING.command("quit", -1, "1.0.0", "Closes the connection.");
 
@@ -115,6 +120,14 @@ pub(super) const CLIENT_INFO: Command = CONNECTION
 const LISTED_TYPES: &[Argument] =
     &[word("NORMAL"), word("MASTER"), word("REPLICA"), word("PUBSUB")];
 
+const PRIMARY: (&str, &str) = ("8.0.0", "`TYPE` takes `primary`; `master` is still understood.");
+
+const MORE_FILTERS: (&str, &str) = (
+    "9.0.0",
+    "Added the filters `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA` and `IP`, and \
+     filters that begin with `NOT-`.",
+);
+
 pub(super) const CLIENT_LIST: Command = ADMINISTRATIVE
     .command("client|list", -2, "2.4.0", "Describes open connections.")
     .complexity("O(N) where N is the number of client connections")
@@ -147,7 +160,21 @@ pub(super) const CLIENT_LIST: Command = ADMINISTRATIVE
         string("not-capa").token("NOT-CAPA").optional().since("9.0.0"),
         string("not-ip").token("NOT-IP").optional().since("9.0.0"),
     ])
-    .tips(&["nondeterministic_output"]);
+    .tips(&["nondeterministic_output"])
+    .history(&[
+        ("2.8.12", "Added the `id` field."),
+        ("5.0.0", "Added the `TYPE` filter."),
+        ("6.0.0", "Added the `user` field."),
+        (
+            "6.2.0",
+            "Added the fields `argv-mem`, `tot-mem`, `laddr` and `redir`, and the `ID` filter.",
+        ),
+        ("7.0.0", "Added the fields `resp`, `multi-mem`, `rbs` and `rbp`."),
+        ("7.0.3", "Added the `ssub` field."),
+        PRIMARY,
+        ("8.1.0", "Added the filters `USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`."),
+        MORE_FILTERS,
+    ]);
 
 const CLIENT_TYPES: &[Argument] = &[
     word("NORMAL"),
@@ -203,8 +230,22 @@ pub(super) const CLIENT_KILL: Command = ADMINISTRATIVE
     .complexity("O(N) where N is the number of client connections")
     .arguments(&[one_of(
         "filter",
-        &[string("old-format").display("ip:port"), one_of("new-format", KILL_FILTERS).multiple()],
-    )]);
+        &[
+            string("old-format").display("ip:port").deprecated("2.8.12"),
+            one_of("new-format", KILL_FILTERS).multiple(),
+        ],
+    )])
+    .history(&[
+        ("2.8.12", "Added filters."),
+        ("2.8.12", "Added the `ID` filter."),
+        ("3.2.0", "`TYPE` takes `master`."),
+        ("5.0.0", "`TYPE` takes `replica`; `slave` is still understood."),
+        ("6.2.0", "Added the `LADDR` filter."),
+        ("8.0.0", "Added the `MAXAGE` filter."),
+        PRIMARY,
+        ("8.1.0", "`ID` takes several ids."),
+        MORE_FILTERS,
+    ]);
 
 pub(super) const CLIENT_REPLY: Command = OWN
     .command("client|reply", 3, "3.2.0", "Says which replies the connection wants.")
@@ -238,11 +279,13 @@ pub(super) const CLIENT_UNBLOCK: Command = ADMINISTRATIVE
         one_of("unblock-type", &[word("TIMEOUT"), word("ERROR")]).optional(),
     ]);
 
-pub(super) const CLIENT_PAUSE: Command =
-    ADMINISTRATIVE.command("client|pause", -3, "3.0.0", "Stops commands for a time.").arguments(&[
+pub(super) const CLIENT_PAUSE: Command = ADMINISTRATIVE
+    .command("client|pause", -3, "3.0.0", "Stops commands for a time.")
+    .arguments(&[
         integer("timeout"),
         one_of("mode", &[word("WRITE"), word("ALL")]).optional().since("6.2.0"),
-    ]);
+    ])
+    .history(&[("6.2.0", "Added the `WRITE` and `ALL` modes.")]);
 
 pub(super) const CLIENT_UNPAUSE: Command = ADMINISTRATIVE
     .command("client|unpause", 2, "6.2.0", "Lets stopped commands go on.")

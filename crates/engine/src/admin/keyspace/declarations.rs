@@ -34,7 +34,8 @@ pub(super) const SCAN: Command = KEYSPACE
         integer("count").token("COUNT").optional(),
         string("type").token("TYPE").optional().since("6.0.0"),
     ])
-    .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]);
+    .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
+    .history(&[("6.0.0", "Added the `TYPE` option.")]);
 
 pub(super) const RANDOMKEY: Command = KEYSPACE
     .command("randomkey", 1, "1.0.0", "Answers some key.")
@@ -55,7 +56,11 @@ pub(super) const FLUSHDB: Command = FLUSH
         &[word("ASYNC").since("4.0.0"), word("SYNC").since("6.2.0")],
     )
     .optional()])
-    .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]);
+    .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+    .history(&[
+        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+    ]);
 
 pub(super) const FLUSHALL: Command = FLUSHDB
     .command("flushall", -1, "1.0.0", "Deletes all keys of all databases.")

@@ -144,4 +144,4 @@ pub(super) const HOTKEYS_STOP: Command =
     HOT_KEYS.command("hotkeys|stop", 2, "8.6.0", "Ends a measurement; its result stays.");
 
 pub(super) const MONITOR: Command =
-    ADMINISTRATIVE.command("monitor", 1, "1.0.0", "Shows all commands as they run.");
+    ADMINISTRATIVE.command("monitor", 1, "1.0.0", "Shows all commands as they run.").complexity("");

@@ -7,8 +7,7 @@ use crate::access::options::is;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::command::{
-    Argument, ArgumentKind, Command, CommandTable, Find, Flags, KeyFlags, KeyPositions, KeySpec,
-    Start,
+    Argument, Command, CommandTable, Find, Flags, KeyFlags, KeyPositions, KeySpec, Start,
 };
 use crate::error::CommandError;
 use crate::glob;
@@ -131,15 +130,16 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
 fn reply_argument(reply: &mut ReplyBuffer, argument: &Argument) {
     let (kind, children) = argument.kind_name();
     let flags: Vec<&str> = argument.flag_names().collect();
-    let key_spec = match argument.kind {
-        ArgumentKind::Key(index) => Some(index),
-        _ => None,
-    };
+    let texts = [
+        ("token", argument.token),
+        ("summary", argument.summary),
+        ("since", argument.since),
+        ("deprecated_since", argument.deprecated_since),
+    ];
     let fields = 2
         + usize::from(children.is_empty())
-        + usize::from(key_spec.is_some())
-        + usize::from(argument.token.is_some())
-        + usize::from(argument.since.is_some())
+        + usize::from(argument.key_spec.is_some())
+        + texts.iter().filter(|(_, text)| text.is_some()).count()
         + usize::from(!flags.is_empty())
         + usize::from(!children.is_empty());
     reply.map(fields);
@@ -151,17 +151,15 @@ fn reply_argument(reply: &mut ReplyBuffer, argument: &Argument) {
         reply.bulk("display_text");
         reply.bulk(argument.display.unwrap_or(&argument.shown_name()));
     }
-    if let Some(index) = key_spec {
+    if let Some(index) = argument.key_spec {
         reply.bulk("key_spec_index");
         reply.integer(index as i64);
     }
-    if let Some(token) = argument.token {
-        reply.bulk("token");
-        reply.bulk(token);
-    }
-    if let Some(since) = argument.since {
-        reply.bulk("since");
-        reply.bulk(since);
+    for (name, text) in texts {
+        if let Some(text) = text {
+            reply.bulk(name);
+            reply.bulk(text);
+        }
     }
     if !flags.is_empty() {
         reply.bulk("flags");
@@ -176,7 +174,8 @@ fn reply_argument(reply: &mut ReplyBuffer, argument: &Argument) {
 }
 
 fn reply_docs(reply: &mut ReplyBuffer, command: &Command) {
-    let fields = 4
+    let fields = 3
+        + usize::from(!command.complexity.is_empty())
         + if command.deprecated.is_some() { 3 } else { 0 }
         + usize::from(command.flags.contains(Flags::SYSTEM))
         + usize::from(!command.history.is_empty())
@@ -184,14 +183,15 @@ fn reply_docs(reply: &mut ReplyBuffer, command: &Command) {
         + usize::from(!command.subcommands.is_empty());
     reply.bulk(command.name);
     reply.map(fields);
-    for (name, value) in [
-        ("summary", command.summary),
-        ("since", command.since),
-        ("group", command.group.name()),
-        ("complexity", command.complexity),
-    ] {
+    for (name, value) in
+        [("summary", command.summary), ("since", command.since), ("group", command.group.name())]
+    {
         reply.bulk(name);
         reply.bulk(value);
+    }
+    if !command.complexity.is_empty() {
+        reply.bulk("complexity");
+        reply.bulk(command.complexity);
     }
     if command.flags.contains(Flags::SYSTEM) {
         reply.bulk("doc_flags");

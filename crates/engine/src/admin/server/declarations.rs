@@ -34,10 +34,11 @@ pub(super) const COMMAND_INFO: Command = DESCRIPTION
     .command("command|info", -2, "2.8.13", "Describes commands.")
     .complexity("O(N) where N is the number of commands to look up")
     .arguments(&[string("command-name").optional().multiple()])
-    .tips(&["nondeterministic_output_order"]);
+    .tips(&["nondeterministic_output_order"])
+    .history(&[("7.0.0", "Without names it describes all commands.")]);
 
 pub(super) const COMMAND_DOCS: Command =
-    COMMAND_INFO.command("command|docs", -2, "7.0.0", "Documents commands.");
+    COMMAND_INFO.command("command|docs", -2, "7.0.0", "Documents commands.").history(&[]);
 
 pub(super) const COMMAND_GETKEYS: Command = DESCRIPTION
     .command("command|getkeys", -3, "2.8.13", "Finds the keys of a full command.")
@@ -78,13 +79,15 @@ pub(super) const CONFIG: Command = SERVER.container(
 pub(super) const CONFIG_GET: Command = ADMINISTRATIVE
     .command("config|get", -3, "2.0.0", "Answers directives and their values.")
     .complexity("O(N) when N is the number of configuration parameters provided")
-    .arguments(&[string("parameter").multiple()]);
+    .arguments(&[string("parameter").multiple()])
+    .history(&[("7.0.0", "Takes several patterns.")]);
 
 pub(super) const CONFIG_SET: Command = ADMINISTRATIVE
     .command("config|set", -4, "2.0.0", "Changes directives, all or none.")
     .complexity("O(N) when N is the number of configuration parameters provided")
     .arguments(&[block("data", &[string("parameter"), string("value")]).multiple()])
-    .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]);
+    .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+    .history(&[("7.0.0", "Sets several directives in one call.")]);
 
 pub(super) const CONFIG_RESETSTAT: Command = ADMINISTRATIVE
     .command("config|resetstat", 2, "2.0.0", "Resets the statistics.")
@@ -101,7 +104,8 @@ pub(super) const INFO: Command = SERVER
     .flags(&[LOADING, STALE])
     .categories(&[Categories::DANGEROUS])
     .arguments(&[string("section").optional().multiple()])
-    .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"]);
+    .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+    .history(&[("7.0.0", "Takes several sections.")]);
 
 pub(super) const TIME: Command = SERVER
     .command("time", 1, "2.6.0", "Answers the time of the server.")
@@ -112,10 +116,12 @@ pub(super) const DEBUG: Command = ADMINISTRATIVE
     .command("debug", -2, "1.0.0", "Commands for tests of clients and servers.")
     // Some subcommands stop all other workers, which a transaction does before it begins.
     .scope(Scope::Keyspace)
-    .complexity("Depends on subcommand.");
+    .complexity("Depends on subcommand.")
+    .more_flags(&[SYSTEM]);
 
 pub(super) const LOLWUT: Command = SERVER
     .command("lolwut", -1, "5.0.0", "Shows a picture and the version.")
+    .complexity("")
     .flags(&[READONLY, FAST])
     .arguments(&[integer("version").token("VERSION").optional()]);
 
@@ -142,7 +148,11 @@ pub(super) const SHUTDOWN: Command = ADMINISTRATIVE
             word("ABORT").since("7.0.0"),
         ],
     )
-    .optional()]);
+    .optional()])
+    .history(&[
+        ("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers."),
+        ("9.0.0", "Added the `SAFE` and `FAILOVER` modifiers."),
+    ]);
 
 pub(super) const MEMORY: Command = SERVER.container(
     "memory",

@@ -1,6 +1,7 @@
 //! Shorter forms of declarations of directives, by kind.
 
 use super::super::directive::{Directive, Kind};
+use super::super::text_form::TextForm;
 
 pub(super) const ANY: i64 = i64::MAX;
 pub(super) const I32: i64 = i32::MAX as i64;
@@ -53,6 +54,15 @@ pub(super) const fn text(
     summary: &'static str,
 ) -> Directive {
     Directive::new(name, Kind::Text, default, summary)
+}
+
+pub(super) const fn form(
+    name: &'static str,
+    form: TextForm,
+    default: &'static str,
+    summary: &'static str,
+) -> Directive {
+    Directive::new(name, Kind::Form(form), default, summary)
 }
 
 pub(super) const fn secret(name: &'static str, summary: &'static str) -> Directive {

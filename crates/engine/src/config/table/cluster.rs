@@ -1,7 +1,8 @@
 //! Cluster mode, which does not exist yet.
 
 use super::super::directive::Directive;
-use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, text, unsigned_memory};
+use super::super::text_form::TextForm;
+use super::builders::{ANY, I32, PORT, choice, flag, form, integer, memory, text, unsigned_memory};
 
 const NONE: &str = "there is no cluster mode: `cluster-enabled` is refused";
 
@@ -20,15 +21,20 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     flag("cluster-allow-replica-migration", true, "Lets replicas move.").without_effect(NONE),
     integer("cluster-announce-bus-port", "0", 0, PORT, "Bus port given to nodes.")
         .without_effect(NONE),
-    text("cluster-announce-client-ipv4", "", "Address given to clients.").without_effect(NONE),
-    text("cluster-announce-client-ipv6", "", "Address given to clients.").without_effect(NONE),
+    form("cluster-announce-client-ipv4", TextForm::Ipv4, "", "Address given to clients.")
+        .without_effect(NONE),
+    form("cluster-announce-client-ipv6", TextForm::Ipv6, "", "Address given to clients.")
+        .without_effect(NONE),
     integer("cluster-announce-client-port", "0", 0, PORT, "Port given to clients.")
         .without_effect(NONE),
     integer("cluster-announce-client-tls-port", "0", 0, PORT, "TLS port given to clients.")
         .without_effect(NONE),
-    text("cluster-announce-hostname", "", "Name given to clients.").without_effect(NONE),
-    text("cluster-announce-human-nodename", "", "Name in logs.").without_effect(NONE),
-    text("cluster-announce-ip", "", "Address given to nodes.").without_effect(NONE),
+    form("cluster-announce-hostname", TextForm::HostName, "", "Name given to clients.")
+        .without_effect(NONE),
+    form("cluster-announce-human-nodename", TextForm::NodeName, "", "Name in logs.")
+        .without_effect(NONE),
+    form("cluster-announce-ip", TextForm::NodeAddress, "", "Address given to nodes.")
+        .without_effect(NONE),
     integer("cluster-announce-port", "0", 0, PORT, "Port given to nodes.").without_effect(NONE),
     integer("cluster-announce-tls-port", "0", 0, PORT, "TLS port given to nodes.")
         .without_effect(NONE),

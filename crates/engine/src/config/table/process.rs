@@ -1,7 +1,8 @@
 //! The process, its log and what administrators may do.
 
 use super::super::directive::{Directive, Kind};
-use super::builders::{ANY, I32, choice, flag, integer, text};
+use super::super::text_form::TextForm;
+use super::builders::{ANY, I32, choice, flag, form, integer, text};
 
 const NO_MODULES: &str = "there are no modules";
 const DEBUG: &[&str] = &["no", "yes", "local"];
@@ -58,8 +59,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     flag("set-proc-title", true, "Shows addresses in the process's title.")
         .at_start()
         .without_effect("the title is left alone"),
-    text("proc-title-template", "{title} {listen-addr} {server-mode}", "Form of the title.")
-        .without_effect("the title is left alone"),
+    form(
+        "proc-title-template",
+        TextForm::TitleTemplate,
+        "{title} {listen-addr} {server-mode}",
+        "Form of the title.",
+    )
+    .without_effect("the title is left alone"),
     flag("crash-log-enabled", true, "Logs a report on a crash.")
         .without_effect("a panic is always reported"),
     flag("enable-debug-assert", false, "Checks more while it runs.")

@@ -45,14 +45,19 @@ pub(super) const BITCOUNT: Command = BITMAP
     .complexity("O(N)")
     .flags(&[READONLY])
     .keys(&[KeySpec::first(&[RO, ACCESS])])
-    .arguments(&[key("key"), BIT_RANGE]);
+    .arguments(&[key("key"), BIT_RANGE])
+    .history(&[
+        ("7.0.0", "Added the `BYTE` and `BIT` options."),
+        ("8.0.0", "`end` may be left out."),
+    ]);
 
 pub(super) const BITPOS: Command = BITMAP
     .command("bitpos", -3, "2.8.7", "Finds the first bit of a value.")
     .complexity("O(N)")
     .flags(&[READONLY])
     .keys(&[KeySpec::first(&[RO, ACCESS])])
-    .arguments(&[key("key"), integer("bit"), BIT_RANGE]);
+    .arguments(&[key("key"), integer("bit"), BIT_RANGE])
+    .history(&[("7.0.0", "Added the `BYTE` and `BIT` options.")]);
 
 pub(super) const BITOP: Command = BITMAP
     .command("bitop", -4, "2.6.0", "Combines strings bit by bit and stores the result.")

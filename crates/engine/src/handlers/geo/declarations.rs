@@ -12,6 +12,12 @@ const COUNT: Argument =
     block("count-block", &[integer("count").token("COUNT"), word("ANY").named("any").optional()])
         .optional();
 
+const COUNT_IN_RADIUS: Argument = block(
+    "count-block",
+    &[integer("count").token("COUNT"), word("ANY").named("any").optional().since("6.2.0")],
+)
+.optional();
+
 const WITHCOORD: Argument = word("WITHCOORD").named("withcoord").optional();
 const WITHDIST: Argument = word("WITHDIST").named("withdist").optional();
 const WITHHASH: Argument = word("WITHHASH").named("withhash").optional();
@@ -69,7 +75,7 @@ pub(super) const GEORADIUS_RO: Command = GEO
         WITHCOORD,
         WITHDIST,
         WITHHASH,
-        COUNT,
+        COUNT_IN_RADIUS,
         ORDER,
     ])
     .history(ANY);
@@ -101,7 +107,7 @@ pub(super) const GEORADIUS: Command = GEORADIUS_RO
         WITHCOORD,
         WITHDIST,
         WITHHASH,
-        COUNT,
+        COUNT_IN_RADIUS,
         ORDER,
         STORE,
     ]);

@@ -4,8 +4,9 @@ use crate::command::prelude::*;
 
 const HASH: Command = Command::keyed(Group::Hash, Categories::HASH);
 
-const FIELDS: Argument =
-    block("fields", &[integer("numfields"), string("field").multiple()]).token("FIELDS");
+const NUMFIELDS: Argument = integer("numfields").of_keys(0);
+
+const FIELDS: Argument = block("fields", &[NUMFIELDS, string("field").multiple()]).token("FIELDS");
 
 const FIELDS_AND_VALUES: Argument = block("data", &[string("field"), string("value")]).multiple();
 
@@ -17,11 +18,13 @@ pub(super) const HSET: Command = HASH
     )
     .flags(&[WRITE, DENYOOM, FAST])
     .keys(&[KeySpec::first(&[RW, UPDATE])])
-    .arguments(&[key("key"), FIELDS_AND_VALUES]);
+    .arguments(&[key("key"), FIELDS_AND_VALUES])
+    .history(&[("4.0.0", "Takes several fields and values.")]);
 
 pub(super) const HMSET: Command = HSET
     .command("hmset", -4, "2.0.0", "Sets fields of a hash.")
-    .complexity("O(N) where N is the number of fields being set.");
+    .complexity("O(N) where N is the number of fields being set.")
+    .history(&[]);
 
 pub(super) const HSETNX: Command = HASH
     .command("hsetnx", 4, "2.0.0", "Sets a field if it does not exist.")
@@ -34,7 +37,8 @@ pub(super) const HDEL: Command = HASH
     .complexity("O(N) where N is the number of fields to be removed.")
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, DELETE])])
-    .arguments(&[key("key"), string("field").multiple()]);
+    .arguments(&[key("key"), string("field").multiple()])
+    .history(&[("2.4.0", "Takes several fields.")]);
 
 pub(super) const HINCRBY: Command = HASH
     .command("hincrby", 4, "2.0.0", "Adds to an integer in a field.")
@@ -122,7 +126,13 @@ pub(super) const HEXPIRE: Command = HASH
     .complexity("O(N) where N is the number of specified fields.")
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, UPDATE])])
-    .arguments(&[key("key"), integer("seconds"), EXPIRY_CONDITION, FIELDS]);
+    .arguments(&[
+        key("key"),
+        integer("seconds"),
+        EXPIRY_CONDITION,
+        // Its number belongs to no specification, unlike that of all others.
+        block("fields", &[integer("numfields"), string("field").multiple()]).token("FIELDS"),
+    ]);
 
 pub(super) const HPEXPIRE: Command = HEXPIRE
     .command("hpexpire", -6, "9.0.0", "Lets fields expire after some milliseconds.")
@@ -190,7 +200,7 @@ pub(super) const HSETEX: Command = HASH
         one_of("key-condition", &[word("NX"), word("XX")]).optional(),
         one_of("fields-condition", &[word("FNX"), word("FXX")]).optional(),
         one_of("expiration", &[EX, PX, EXAT, PXAT, word("KEEPTTL")]).optional(),
-        block("fields", &[integer("numfields"), FIELDS_AND_VALUES]).token("FIELDS"),
+        block("fields", &[NUMFIELDS, FIELDS_AND_VALUES]).token("FIELDS"),
     ]);
 
 pub(super) const HGETDEL: Command = HASH

@@ -32,7 +32,8 @@ pub(super) const EXISTS: Command = GENERIC
     .flags(&[READONLY, FAST])
     .keys(&[KeySpec::all(&[RO])])
     .arguments(&[key("key").multiple()])
-    .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]);
+    .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
+    .history(&[("3.0.3", "Takes several keys.")]);
 
 pub(super) const TYPE: Command = GENERIC
     .command("type", 2, "1.0.0", "Answers the type of a key.")
@@ -42,13 +43,15 @@ pub(super) const TYPE: Command = GENERIC
 
 pub(super) const TOUCH: Command = EXISTS
     .command("touch", -2, "3.2.1", "Counts keys and marks them as used.")
-    .complexity("O(N) where N is the number of keys that will be touched.");
+    .complexity("O(N) where N is the number of keys that will be touched.")
+    .history(&[]);
 
 pub(super) const EXPIRE: Command = GENERIC
     .command("expire", -3, "1.0.0", "Lets a key expire after some seconds.")
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, UPDATE])])
-    .arguments(&[key("key"), integer("seconds"), EXPIRY_CONDITION.since("7.0.0")]);
+    .arguments(&[key("key"), integer("seconds"), EXPIRY_CONDITION.since("7.0.0")])
+    .history(&[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")]);
 
 pub(super) const PEXPIRE: Command = EXPIRE
     .command("pexpire", -3, "2.6.0", "Lets a key expire after some milliseconds.")
@@ -67,14 +70,16 @@ pub(super) const TTL: Command = GENERIC
     .flags(&[READONLY, FAST])
     .keys(&[KeySpec::first(&[RO, ACCESS])])
     .arguments(&[key("key")])
-    .tips(&["nondeterministic_output"]);
+    .tips(&["nondeterministic_output"])
+    .history(&[("2.8.0", "Added the reply -2.")]);
 
 pub(super) const PTTL: Command =
     TTL.command("pttl", 2, "2.6.0", "Answers how many milliseconds a key has left.");
 
 pub(super) const EXPIRETIME: Command = TTL
     .command("expiretime", 2, "7.0.0", "Answers the Unix time in seconds at which a key expires.")
-    .tips(&[]);
+    .tips(&[])
+    .history(&[]);
 
 pub(super) const PEXPIRETIME: Command = TTL
     .command(
@@ -83,7 +88,8 @@ pub(super) const PEXPIRETIME: Command = TTL
         "7.0.0",
         "Answers the Unix time in milliseconds at which a key expires.",
     )
-    .tips(&[]);
+    .tips(&[])
+    .history(&[]);
 
 pub(super) const PERSIST: Command = GENERIC
     .command("persist", 2, "2.2.0", "Takes the expiry of a key away.")
@@ -100,7 +106,8 @@ pub(super) const RENAME: Command = GENERIC
 pub(super) const RENAMENX: Command = RENAME
     .command("renamenx", 3, "1.0.0", "Gives a key another name if that is free.")
     .more_flags(&[FAST])
-    .keys(&[KeySpec::first(&[RW, ACCESS, DELETE]), KeySpec::one(2, &[OW, INSERT])]);
+    .keys(&[KeySpec::first(&[RW, ACCESS, DELETE]), KeySpec::one(2, &[OW, INSERT])])
+    .history(&[("3.2.0", "Two names that are the same are no error.")]);
 
 pub(super) const COPY: Command = GENERIC
     .command("copy", -3, "6.2.0", "Copies a value to another key.")
@@ -252,11 +259,11 @@ pub(super) const OBJECT_HELP: Command = GENERIC.help("object|help", "6.2.0");
 const KEYS_OF_ELEMENTS: KeySpec = KeySpec::unknown(&[RO, ACCESS])
     .notes("The keys of BY and GET are made of the elements that are sorted.");
 
-const BY: Argument = pattern("by-pattern").token("BY").optional().display("pattern");
+const BY: Argument = pattern("by-pattern").token("BY").optional().display("pattern").of_keys(1);
 const LIMIT: Argument =
     block("limit", &[integer("offset"), integer("count")]).token("LIMIT").optional();
 const GET: Argument =
-    pattern("get-pattern").token("GET").optional().multiple_token().display("pattern");
+    pattern("get-pattern").token("GET").optional().multiple_token().display("pattern").of_keys(1);
 const ORDER: Argument = one_of("order", &[word("ASC"), word("DESC")]).optional();
 const ALPHA: Argument = word("ALPHA").named("sorting").optional();
 

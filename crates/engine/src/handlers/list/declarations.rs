@@ -14,13 +14,15 @@ pub(super) const LPUSH: Command = LIST
     )
     .flags(&[WRITE, DENYOOM, FAST])
     .keys(&[KeySpec::first(&[RW, INSERT])])
-    .arguments(&[key("key"), string("element").multiple()]);
+    .arguments(&[key("key"), string("element").multiple()])
+    .history(&[("2.4.0", "Takes several elements.")]);
 
 pub(super) const RPUSH: Command =
     LPUSH.command("rpush", -3, "1.0.0", "Adds elements at the back of a list.");
 
-pub(super) const LPUSHX: Command =
-    LPUSH.command("lpushx", -3, "2.2.0", "Adds elements at the front of a list that exists.");
+pub(super) const LPUSHX: Command = LPUSH
+    .command("lpushx", -3, "2.2.0", "Adds elements at the front of a list that exists.")
+    .history(&[("4.0.0", "Takes several elements.")]);
 
 pub(super) const RPUSHX: Command =
     LPUSHX.command("rpushx", -3, "2.2.0", "Adds elements at the back of a list that exists.");
@@ -30,7 +32,8 @@ pub(super) const LPOP: Command = LIST
     .complexity("O(N) where N is the number of elements returned")
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, ACCESS, DELETE])])
-    .arguments(&[key("key"), integer("count").optional().since("6.2.0")]);
+    .arguments(&[key("key"), integer("count").optional().since("6.2.0")])
+    .history(&[("6.2.0", "Added the `count` argument.")]);
 
 pub(super) const RPOP: Command =
     LPOP.command("rpop", -2, "1.0.0", "Takes elements from the back of a list.");
@@ -59,7 +62,8 @@ pub(super) const BLPOP: Command = LIST
     .complexity("O(N) where N is the number of provided keys.")
     .flags(&[WRITE, BLOCKING])
     .keys(&[KeySpec::range(1, -2, &[RW, ACCESS, DELETE])])
-    .arguments(&[key("key").multiple(), double("timeout")]);
+    .arguments(&[key("key").multiple(), double("timeout")])
+    .history(&[("6.0.0", "`timeout` may have a fraction.")]);
 
 pub(super) const BRPOP: Command = BLPOP.command(
     "brpop",
@@ -132,7 +136,8 @@ pub(super) const BRPOPLPUSH: Command = RPOPLPUSH
         "Takes the last element of a list and adds it at the front of another; waits for it.",
     )
     .more_flags(&[BLOCKING])
-    .arguments(&[key("source"), key_of(1, "destination"), double("timeout")]);
+    .arguments(&[key("source"), key_of(1, "destination"), double("timeout")])
+    .history(&[("6.0.0", "`timeout` may have a fraction.")]);
 
 pub(super) const LLEN: Command = LIST
     .command("llen", 2, "1.0.0", "Answers the length of a list.")

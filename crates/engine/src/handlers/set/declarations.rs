@@ -12,14 +12,16 @@ pub(super) const SADD: Command = SET
     )
     .flags(&[WRITE, DENYOOM, FAST])
     .keys(&[KeySpec::first(&[RW, INSERT])])
-    .arguments(&[key("key"), string("member").multiple()]);
+    .arguments(&[key("key"), string("member").multiple()])
+    .history(&[("2.4.0", "Takes several members.")]);
 
 pub(super) const SREM: Command = SET
     .command("srem", -3, "1.0.0", "Removes members.")
     .complexity("O(N) where N is the number of members to be removed.")
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, DELETE])])
-    .arguments(&[key("key"), string("member").multiple()]);
+    .arguments(&[key("key"), string("member").multiple()])
+    .history(&[("2.4.0", "Takes several members.")]);
 
 pub(super) const SMOVE: Command = SET
     .command("smove", 4, "1.0.0", "Takes a member from one set and adds it to another.")
@@ -78,7 +80,8 @@ pub(super) const SPOP: Command = SET
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, ACCESS, DELETE])])
     .arguments(&[key("key"), integer("count").optional().since("3.2.0")])
-    .tips(&["nondeterministic_output"]);
+    .tips(&["nondeterministic_output"])
+    .history(&[("3.2.0", "Added the `count` argument.")]);
 
 pub(super) const SRANDMEMBER: Command = SET
     .command("srandmember", -2, "1.0.0", "Answers random members.")
@@ -89,7 +92,8 @@ pub(super) const SRANDMEMBER: Command = SET
     .flags(&[READONLY])
     .keys(&[KeySpec::first(&[RO, ACCESS])])
     .arguments(&[key("key"), integer("count").optional().since("2.6.0")])
-    .tips(&["nondeterministic_output"]);
+    .tips(&["nondeterministic_output"])
+    .history(&[("2.6.0", "Added the `count` argument.")]);
 
 const OF_INTERSECTIONS: &str = "O(N*M) worst case where N is the cardinality of the smallest set \
                                 and M is the number of sets.";

@@ -24,6 +24,11 @@ pub(super) const ZADD: Command = SORTED_SET
         word("CH").named("change").optional().since("3.0.2"),
         word("INCR").named("increment").optional().since("3.0.2"),
         block("data", &[double("score"), string("member")]).multiple(),
+    ])
+    .history(&[
+        ("2.4.0", "Takes several members."),
+        ("3.0.2", "Added the `XX`, `NX`, `CH` and `INCR` options."),
+        ("6.2.0", "Added the `GT` and `LT` options."),
     ]);
 
 pub(super) const ZINCRBY: Command = SORTED_SET
@@ -57,7 +62,8 @@ pub(super) const ZRANK: Command = SORTED_SET
     .complexity("O(log(N))")
     .flags(&[READONLY, FAST])
     .keys(&[KeySpec::first(&[RO, ACCESS])])
-    .arguments(&[key("key"), string("member"), word("WITHSCORE").named("withscore").optional()]);
+    .arguments(&[key("key"), string("member"), word("WITHSCORE").named("withscore").optional()])
+    .history(&[("7.2.0", "Added the `WITHSCORE` option.")]);
 
 pub(super) const ZREVRANK: Command =
     ZRANK.command("zrevrank", -3, "2.0.0", "Answers the rank of a member, by descending scores.");
@@ -89,7 +95,8 @@ pub(super) const ZRANGE: Command = SORTED_SET
         word("REV").named("rev").optional().since("6.2.0"),
         LIMIT.since("6.2.0"),
         WITHSCORES,
-    ]);
+    ])
+    .history(&[("6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.")]);
 
 pub(super) const ZREVRANGE: Command = ZRANGE
     .command(
@@ -98,7 +105,8 @@ pub(super) const ZREVRANGE: Command = ZRANGE
         "1.2.0",
         "Answers a range of members by their ranks, in descending order.",
     )
-    .arguments(&[key("key"), integer("start"), integer("stop"), WITHSCORES]);
+    .arguments(&[key("key"), integer("start"), integer("stop"), WITHSCORES])
+    .history(&[]);
 
 pub(super) const ZRANGEBYSCORE: Command = ZRANGE
     .command("zrangebyscore", -4, "1.0.5", "Answers a range of members by their scores.")
@@ -107,7 +115,8 @@ pub(super) const ZRANGEBYSCORE: Command = ZRANGE
          of elements being returned. If M is constant (e.g. always asking for the \
          first 10 elements with LIMIT), you can consider it O(log(N)).",
     )
-    .arguments(&[key("key"), double("min"), double("max"), WITHSCORES.since("2.0.0"), LIMIT]);
+    .arguments(&[key("key"), double("min"), double("max"), WITHSCORES.since("2.0.0"), LIMIT])
+    .history(&[("2.0.0", "Added the `WITHSCORES` option.")]);
 
 pub(super) const ZREVRANGEBYSCORE: Command = ZRANGEBYSCORE
     .command(
@@ -116,11 +125,13 @@ pub(super) const ZREVRANGEBYSCORE: Command = ZRANGEBYSCORE
         "2.2.0",
         "Answers a range of members by their scores, in descending order.",
     )
-    .arguments(&[key("key"), double("max"), double("min"), WITHSCORES, LIMIT]);
+    .arguments(&[key("key"), double("max"), double("min"), WITHSCORES, LIMIT])
+    .history(&[("2.1.6", "`min` and `max` may be exclusive.")]);
 
 pub(super) const ZRANGEBYLEX: Command = ZRANGEBYSCORE
     .command("zrangebylex", -4, "2.8.9", "Answers a range of members by their names.")
-    .arguments(&[key("key"), string("min"), string("max"), LIMIT]);
+    .arguments(&[key("key"), string("min"), string("max"), LIMIT])
+    .history(&[]);
 
 pub(super) const ZREVRANGEBYLEX: Command = ZRANGEBYLEX
     .command(
@@ -139,7 +150,8 @@ pub(super) const ZREM: Command = SORTED_SET
     )
     .flags(&[WRITE, FAST])
     .keys(&[KeySpec::first(&[RW, DELETE])])
-    .arguments(&[key("key"), string("member").multiple()]);
+    .arguments(&[key("key"), string("member").multiple()])
+    .history(&[("2.4.0", "Takes several members.")]);
 
 pub(super) const ZREMRANGEBYRANK: Command = SORTED_SET
     .command("zremrangebyrank", 4, "2.0.0", "Removes a range of members by their ranks.")
@@ -200,7 +212,8 @@ pub(super) const BZPOPMIN: Command = SORTED_SET
     .complexity(OF_BLOCKING_POPS)
     .flags(&[WRITE, BLOCKING, FAST])
     .keys(&[KeySpec::range(1, -2, &[RW, ACCESS, DELETE])])
-    .arguments(&[key("key").multiple(), double("timeout")]);
+    .arguments(&[key("key").multiple(), double("timeout")])
+    .history(&[("6.0.0", "`timeout` may have a fraction.")]);
 
 pub(super) const BZPOPMAX: Command = BZPOPMIN.command(
     "bzpopmax",
@@ -241,7 +254,8 @@ pub(super) const ZSCAN: Command = SORTED_SET
         integer("count").token("COUNT").optional(),
         word("NOSCORES").named("noscores").optional(),
     ])
-    .tips(&["nondeterministic_output"]);
+    .tips(&["nondeterministic_output"])
+    .history(&[("8.0.0", "Added the `NOSCORES` option.")]);
 
 pub(super) const ZRANDMEMBER: Command = SORTED_SET
     .command("zrandmember", -2, "6.2.0", "Answers random members.")

@@ -31,7 +31,10 @@ pub(super) const SET: Command = STRING
             &[
                 word("NX").since("2.6.12"),
                 word("XX").since("2.6.12"),
-                string("comparison-value").token("IFEQ").since("8.1.0"),
+                string("comparison-value")
+                    .token("IFEQ")
+                    .since("8.1.0")
+                    .summary("The value that the key must have for it to be set."),
             ],
         )
         .optional(),
@@ -47,6 +50,13 @@ pub(super) const SET: Command = STRING
             ],
         )
         .optional(),
+    ])
+    .history(&[
+        ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
+        ("6.0.0", "Added the `KEEPTTL` option."),
+        ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` options."),
+        ("7.0.0", "`NX` and `GET` may be given together."),
+        ("8.1.0", "Added the `IFEQ` option."),
     ]);
 
 pub(super) const SETNX: Command = STRING

@@ -480,11 +480,7 @@ func TestCluster_ReadsSurviveAReplicaRestartedOnAnotherPort(t *testing.T) {
 func restartElsewhere(t *testing.T, s *testServer) {
 	t.Helper()
 	s.stop()
-	port := freePort(t)
-	s.address = fmt.Sprintf("127.0.0.1:%d", port)
-	s.args[1] = fmt.Sprint(port)
-	s.args[len(s.args)-1] = fmt.Sprint(freePort(t))
-	s.start(t)
+	s.startOnFreePorts(t)
 }
 
 func TestCluster_WritesSurviveAPrimaryRestartedOnAnotherPort(t *testing.T) {

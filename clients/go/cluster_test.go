@@ -23,7 +23,7 @@ func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 	for i := range 6 {
 		s := startServer(t, binary, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 			"--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i), "--cluster-port",
-			fmt.Sprint(freePort(t)))
+			busPortWord)
 		servers = append(servers, s)
 		clients = append(clients, newTestClient(t, s.address))
 	}
@@ -39,9 +39,8 @@ func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 		}
 	}
 	for _, s := range servers[1:] {
-		port := strings.TrimPrefix(s.address, "127.0.0.1:")
-		bus := s.args[len(s.args)-1]
-		if err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port, bus).Err(); err != nil {
+		err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", s.port, s.busPort).Err()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +219,7 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 func TestSlotOf_AgreesWithTheServer(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-port",
-		fmt.Sprint(freePort(t)))
+		busPortWord)
 	c := newTestClient(t, s.address)
 	for _, key := range []string{"", "a", "{user}1", "x{}y", "{{a}}", "foo{bar}{zap}", "\x00\xff"} {
 		if got, err := c.ClusterKeyslot(testContext(t, time.Second), key).Int64(); err != nil ||

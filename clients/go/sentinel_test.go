@@ -71,17 +71,15 @@ func startSentinel(t *testing.T, primaryPort string) (address string) {
 	if err != nil {
 		t.Skip("valkey-server is not installed")
 	}
-	port := freePort(t)
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n"+
-		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n", port,
+	text := fmt.Sprintf("bind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n"+
+		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n",
 		t.TempDir(), primaryPort)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path,
-		args: []string{file, "--sentinel"}}
-	s.start(t)
+	s := &testServer{binary: path, args: []string{file, "--port", portWord, "--sentinel"}}
+	s.startOnFreePorts(t)
 	t.Cleanup(s.stop)
 	return s.address
 }

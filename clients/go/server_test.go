@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,11 +18,19 @@ import (
 
 // testServer is a server process that a test started and ends.
 type testServer struct {
-	address string
-	command *exec.Cmd
-	binary  string
-	args    []string
+	address       string
+	port, busPort int
+	command       *exec.Cmd
+	ended         chan struct{} // closed when the process has ended
+	binary        string
+	args          []string // with portWord and busPortWord in place of its ports
 }
+
+// Words in the arguments of a server in place of its port and of its port for the cluster's bus.
+const (
+	portWord    = "PORT"
+	busPortWord = "BUS-PORT"
+)
 
 // serverBinaries lists what the tests run against, the newest first and the oldest last; an absent
 // one is reported and skipped. docs/versions.md says which versions these are.
@@ -68,42 +77,83 @@ func findServer(t testing.TB, binary string) string {
 func startServer(t testing.TB, binary string, args ...string) *testServer {
 	t.Helper()
 	path := findServer(t, binary)
-	port := freePort(t)
-	args = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "",
+	args = append([]string{"--port", portWord, "--bind", "127.0.0.1", "--save", "",
 		"--appendonly", "no",
 		"--dir", t.TempDir(), "--loglevel", "warning"}, args...)
 	if binary == tidemillServer {
 		// Two on any machine: on two CPUs it has one by default.
 		args = append([]string{"server", "--worker-threads", "2"}, args...)
 	}
-	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path, args: args}
-	s.start(t)
-	t.Cleanup(func() { s.stop() })
+	s := &testServer{binary: path, args: args}
+	s.startOnFreePorts(t)
+	t.Cleanup(s.stop)
 	return s
 }
 
+// startOnFreePorts starts the server on ports that were free a moment ago, and on others when one
+// of them was taken since: by another server, or by an outgoing connection of anybody.
+func (s *testServer) startOnFreePorts(t testing.TB) {
+	t.Helper()
+	for range 10 {
+		s.port, s.busPort = freePort(t), freePort(t)
+		s.address = fmt.Sprintf("127.0.0.1:%d", s.port)
+		if s.tryStart(t) {
+			return
+		}
+	}
+	t.Fatalf("%s ends whatever its ports are: %q", s.binary, s.args)
+}
+
+// start starts the server again, where it was.
 func (s *testServer) start(t testing.TB) {
 	t.Helper()
-	s.command = exec.Command(s.binary, s.args...)
-	s.command.Stderr = os.Stderr
-	if err := s.command.Start(); err != nil {
+	waitFor(t, 10*time.Second, "server at "+s.address, func() bool { return s.tryStart(t) })
+}
+
+// tryStart returns false if the server ended before it accepted a connection.
+func (s *testServer) tryStart(t testing.TB) bool {
+	t.Helper()
+	args := slices.Clone(s.args)
+	for i, arg := range args {
+		switch arg {
+		case portWord:
+			args[i] = fmt.Sprint(s.port)
+		case busPortWord:
+			args[i] = fmt.Sprint(s.busPort)
+		}
+	}
+	command, ended := exec.Command(s.binary, args...), make(chan struct{})
+	command.Stderr = os.Stderr
+	if err := command.Start(); err != nil {
 		t.Fatal(err)
+	}
+	s.command, s.ended = command, ended
+	go func() {
+		_ = command.Wait()
+		close(ended)
+	}()
+	hasEnded := func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
 	}
 	waitFor(t, 10*time.Second, "server at "+s.address, func() bool {
 		conn, err := net.Dial("tcp", s.address)
 		if err == nil {
 			conn.Close()
 		}
-		return err == nil
+		return err == nil || hasEnded()
 	})
+	return !hasEnded()
 }
 
 // stop kills the process; a test that wants a crash calls it too.
 func (s *testServer) stop() {
-	if s.command.ProcessState == nil {
-		_ = s.command.Process.Kill()
-		_ = s.command.Wait()
-	}
+	_ = s.command.Process.Kill()
+	<-s.ended
 }
 
 // busyMachine is the least time that anything is waited for: limits find what hangs, not what is

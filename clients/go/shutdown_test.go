@@ -14,7 +14,7 @@ import (
 func startOneNodeCluster(t *testing.T, args ...string) *testServer {
 	t.Helper()
 	s := startServer(t, "valkey-server",
-		append([]string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t))},
+		append([]string{"--cluster-enabled", "yes", "--cluster-port", busPortWord},
 			args...)...)
 	ctx := testContext(t, 20*time.Second)
 	admin := newTestClient(t, s.address)

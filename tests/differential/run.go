@@ -43,6 +43,7 @@ type Answers struct {
 // Run empties the server, sends the whole sequence as one pipeline and collects the replies.
 func (e *Endpoint) Run(sequence Sequence) (Answers, error) {
 	if err := e.prepare(sequence.Protocol); err != nil {
+		e.hangUp() // a reply that was late would count as the next one
 		return Answers{}, fmt.Errorf("prepare: %w", err)
 	}
 	calls := append(append([]Call(nil), sequence.Calls...), epilogue...)
@@ -58,10 +59,17 @@ func (e *Endpoint) Run(sequence Sequence) (Answers, error) {
 		answers.Observed, err = e.observer.finish(e)
 	}
 	if answers.Closed || answers.Stray != "" || err != nil {
+		e.hangUp()
+	}
+	return answers, err
+}
+
+// hangUp closes the connection, if there is one; the next run makes another.
+func (e *Endpoint) hangUp() {
+	if e.conn != nil {
 		e.conn.Close()
 		e.conn = nil
 	}
-	return answers, err
 }
 
 // epilogue makes the end of a sequence visible whatever state it left the connection in.

@@ -214,14 +214,17 @@ mod tests {
 
     #[test]
     fn a_busy_thread_shows_its_cpu_time() {
+        let clock = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let cpu_ns = || clock().tv_sec as u64 * 1_000_000_000 + clock().tv_nsec as u64;
         let start = ThreadUsage::of_this_thread();
-        let began = std::time::Instant::now();
+        let began_ns = cpu_ns();
         let mut number = 1u64;
-        while began.elapsed() < std::time::Duration::from_millis(50) {
+        while cpu_ns() - began_ns < 50_000_000 {
             number = std::hint::black_box(number.wrapping_mul(3));
         }
         let used = ThreadUsage::of_this_thread().since(&start);
-        assert!(used.cpu_ns > 2_000_000 && used.cpu_ns < 2_000_000_000, "{used:?}");
+        // The figure of the system may be a tick behind.
+        assert!(used.cpu_ns > 30_000_000 && used.cpu_ns < 2_000_000_000, "{used:?}");
     }
 
     #[test]

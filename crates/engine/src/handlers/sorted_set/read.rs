@@ -110,7 +110,10 @@ pub(super) fn zscan(cx: &mut Cx<'_, '_>) -> Outcome {
     };
     let is_small = entry.encoding() == Encoding::Listpack;
     let next = match is_small {
-        false => set.scan(cursor, count, visit),
+        false => {
+            let bytes = set.len().min(count as u64) * size_of::<f64>() as u64;
+            set.scan(cursor, count, visit).map_err(|_| CommandError::NoMemory(bytes))?
+        }
         // A small encoding is walked in one step, as in Valkey.
         true => {
             set.iter().for_each(visit);

@@ -130,9 +130,10 @@ impl Model {
         let Some(view) = self.view() else { return };
         let (mut cursor, mut found) = (0, HashSet::new());
         loop {
-            cursor = view.scan(cursor, count, |item| {
+            let next = view.scan(cursor, count, |item| {
                 assert!(found.insert(item.member.to_vec()), "each member is visited once");
             });
+            cursor = next.unwrap();
             if cursor == 0 {
                 break;
             }
@@ -359,9 +360,10 @@ fn a_scan_visits_staying_members_whose_scores_change() {
         let (mut cursor, mut calls) = (0, 0);
         loop {
             let view = model.view().expect("something is kept");
-            cursor = view.scan(cursor, 10, |item| {
+            let next = view.scan(cursor, 10, |item| {
                 missing.remove(item.member);
             });
+            cursor = next.unwrap();
             calls += 1;
             if cursor == 0 {
                 break;

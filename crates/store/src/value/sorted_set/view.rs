@@ -1,5 +1,7 @@
 //! Views of sorted sets.
 
+use std::collections::TryReserveError;
+
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
@@ -336,12 +338,21 @@ impl<'g> SortedSet<'g> {
     /// A member that is there from the first call to the last is visited, whatever happens to the
     /// others and to its score meanwhile. The order is that of hashes; members are found by their
     /// scores, so that a page reads every member of a score that one of its own has.
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Item<'g>)) -> u64 {
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the scores of so many members; none is visited.
+    pub fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(Item<'g>),
+    ) -> Result<u64, TryReserveError> {
         let Some(index) = self.index else {
             self.iter().for_each(visit);
-            return 0;
+            return Ok(0);
         };
-        let (mut scores, next) = self.scan_index(index, cursor, count);
+        let (mut scores, next) = self.scan_index(index, cursor, count)?;
         scores.sort_unstable_by(f64::total_cmp);
         // Minus zero and zero are one run.
         scores.dedup_by(|right, left| right == left);
@@ -354,11 +365,16 @@ impl<'g> SortedSet<'g> {
             let run = run.take_while(|item| item.score == score);
             run.filter(|item| is_in_page(item.member)).for_each(&mut visit);
         }
-        next
+        Ok(next)
     }
 
     /// Scores of the members of a page, and the cursor behind it.
-    fn scan_index(&self, index: Node<'g>, from: u64, count: usize) -> (Vec<f64>, u64) {
+    fn scan_index(
+        &self,
+        index: Node<'g>,
+        from: u64,
+        count: usize,
+    ) -> Result<(Vec<f64>, u64), TryReserveError> {
         let first = Place::first_of(from);
         let start = locate::<Hashes>(index.link(), first).rank;
         let (mut cursor, mut within) = Cursor::at_position(index.link(), start);
@@ -366,7 +382,7 @@ impl<'g> SortedSet<'g> {
         loop {
             if within as usize >= cursor.leaf().len() {
                 if !cursor.advance() {
-                    return (scores, 0);
+                    return Ok((scores, 0));
                 }
                 within = 0;
             }
@@ -374,7 +390,7 @@ impl<'g> SortedSet<'g> {
             let hash = u64::from(hint.hash);
             // Members of one hash are visited together.
             if scores.len() >= count.max(1) && hash >= end && last != Some(hash) {
-                return (scores, hash);
+                return Ok((scores, hash));
             }
             let is_new = scores.last().is_none_or(|&last| last != hint.score);
             if is_new && end == from {
@@ -383,6 +399,7 @@ impl<'g> SortedSet<'g> {
                     end = from + (1 << 32) / SCAN_PARTS;
                 }
             }
+            scores.try_reserve(1)?;
             scores.push(hint.score);
             last = Some(hash);
             within += 1;

@@ -38,10 +38,10 @@ unsafe impl GlobalAlloc for Limited {
 #[global_allocator]
 static ALLOCATOR: Limited = Limited;
 
-/// What commands find at most: less than anything that they need for each element, and more than
-/// any node of a tree or table.
-const LIMIT_BYTES: usize = 100_000;
-const ELEMENT_COUNT: usize = 20_000;
+/// Memory that commands find: less than anything that they need for each element, and as much as
+/// they take in one piece without having asked.
+const LIMIT_BYTES: usize = 256 << 10;
+const ELEMENT_COUNT: usize = 60_000;
 
 fn append(input: &mut Vec<u8>, words: &[String]) {
     input.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
@@ -55,12 +55,15 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// The words of `text` and behind them those of each element's number.
-fn with_elements(text: &str, element: impl Fn(usize) -> Vec<String>) -> Vec<String> {
+fn with_elements(text: &str, element: Element) -> Vec<String> {
     words(text).into_iter().chain((0..ELEMENT_COUNT).flat_map(element)).collect()
 }
 
+/// The words of the element with a number.
+type Element = fn(usize) -> Vec<String>;
+
 fn fill(server: &mut Server, client: u64) {
-    let elements: [(&str, fn(usize) -> Vec<String>); 9] = [
+    let elements: [(&str, Element); 9] = [
         ("RPUSH list", |n| vec![format!("{n:08}")]),
         ("SADD set", |n| vec![format!("{n:08}a")]),
         ("SADD other", |n| vec![format!("{n:08}b")]),
@@ -81,15 +84,15 @@ fn fill(server: &mut Server, client: u64) {
         append(&mut input, &words(&format!("XADD stream {number}-1 field v{number}")));
         server.pipeline(client, &input);
         if number % 100 == 0 {
-            // What was replaced is freed.
+            // Replaced nodes are freed.
             server.settle();
         }
     }
     input.clear();
     for text in [
         "XGROUP CREATE stream group 0",
-        "XREADGROUP GROUP group consumer COUNT 20000 STREAMS stream >",
-        "SETRANGE long 200000 x",
+        "XREADGROUP GROUP group consumer COUNT 60000 STREAMS stream >",
+        "SETRANGE long 600000 x",
         "SETRANGE left 5000 x",
         "SETRANGE right 5000 y",
     ] {
@@ -107,8 +110,8 @@ const COMMANDS: &[&str] = &[
     "COPY list stored",
     "DUMP list",
     "SMEMBERS set",
-    "SRANDMEMBER set 19990",
-    "SRANDMEMBER set 10000",
+    "SRANDMEMBER set 59990",
+    "SRANDMEMBER set 40000",
     "SRANDMEMBER set -100000",
     "SUNION set other",
     "SUNIONSTORE stored set other",
@@ -119,14 +122,14 @@ const COMMANDS: &[&str] = &[
     "SUNION integers set",
     "SUNIONSTORE stored integers",
     "SORT set ALPHA",
-    "SSCAN set 0 COUNT 20000",
+    "SSCAN set 0 COUNT 60000",
     "DUMP set",
     "DUMP integers",
     "COPY set stored",
     "ZUNION 2 set sorted",
     "ZRANGE sorted 0 -1 WITHSCORES",
     "ZRANGESTORE stored sorted 0 -1",
-    "ZRANDMEMBER sorted 10000",
+    "ZRANDMEMBER sorted 40000",
     "ZRANDMEMBER sorted -100000 WITHSCORES",
     "ZUNIONSTORE stored 2 sorted scored",
     "ZUNION 2 sorted scored WITHSCORES",
@@ -135,19 +138,19 @@ const COMMANDS: &[&str] = &[
     "ZDIFF 2 sorted scored",
     "ZDIFFSTORE stored 2 sorted scored",
     "ZRANGEBYSCORE sorted -inf +inf",
-    "ZSCAN sorted 0 COUNT 20000",
+    "ZSCAN sorted 0 COUNT 60000",
     "DUMP sorted",
     "COPY sorted stored",
     "HGETALL hash",
     "HKEYS hash",
-    "HRANDFIELD hash 10000 WITHVALUES",
+    "HRANDFIELD hash 40000 WITHVALUES",
     "HRANDFIELD hash -100000",
-    "HSCAN hash 0 COUNT 20000",
+    "HSCAN hash 0 COUNT 60000",
     "DUMP hash",
     "COPY hash stored",
     "XRANGE stream - +",
-    "XREAD COUNT 20000 STREAMS stream 0",
-    "XPENDING stream group - + 20000",
+    "XREAD COUNT 60000 STREAMS stream 0",
+    "XPENDING stream group - + 60000",
     "XINFO STREAM stream FULL COUNT 0",
     "DUMP stream",
     "COPY stream stored",
@@ -165,20 +168,105 @@ const COMMANDS: &[&str] = &[
     "COPY long stored",
     "DUMP long",
     // These change what the others read.
-    "LPOP list 15000",
-    "RPOP list 15000",
-    "LMPOP 1 list LEFT COUNT 15000",
+    "LPOP list 50000",
+    "RPOP list 50000",
+    "LMPOP 1 list LEFT COUNT 50000",
     "LTRIM list 1 -2",
-    "SPOP set 19990",
-    "SPOP set 10000",
-    "ZPOPMIN sorted 15000",
-    "ZMPOP 1 sorted MAX COUNT 15000",
+    "SPOP set 59990",
+    "SPOP set 40000",
+    "ZPOPMIN sorted 50000",
+    "ZMPOP 1 sorted MAX COUNT 50000",
     "ZREMRANGEBYRANK sorted 0 -2",
     "XREADGROUP GROUP group consumer STREAMS stream 0",
-    "XAUTOCLAIM stream group another 0 0 COUNT 20000",
+    "XAUTOCLAIM stream group another 0 0 COUNT 60000",
     "XTRIM stream MAXLEN = 1",
     "GETDEL long",
     "FLUSHALL ASYNC",
+];
+
+const ARGUMENT_COUNT: usize = 16_000;
+
+/// Memory that requests with many arguments find: as much as they have asked for.
+const ARGUMENTS_LIMIT_BYTES: usize = ARGUMENT_COUNT * ARGUMENT_BYTES_MAX;
+const ARGUMENT_BYTES_MAX: usize = 128;
+
+/// Commands with many arguments: the words before these, and the arguments for each number.
+const OF_MANY: &[(&str, &str)] = &[
+    ("MGET", "key:#"),
+    ("EXISTS", "key:#"),
+    ("TOUCH", "key:#"),
+    ("WATCH", "key:#"),
+    ("MSET", "new:# value"),
+    ("MSETNX", "newer:# value"),
+    ("BLPOP", "absent:#"),
+    ("BZPOPMIN", "absent:#"),
+    ("SUBSCRIBE", "channel:#"),
+    ("PSUBSCRIBE", "pattern:#"),
+    ("SSUBSCRIBE", "{channel}#"),
+    ("PUBSUB NUMSUB", "channel:#"),
+    ("CLIENT KILL", "ID 9#"),
+    ("CLIENT TRACKING ON BCAST", "PREFIX prefix:#"),
+    ("COMMAND GETKEYS MGET", "key:#"),
+    ("COMMAND INFO", "none:#"),
+    ("CONFIG GET", "none:#"),
+    ("SCRIPT EXISTS", "none:#"),
+    ("ACL SETUSER user", "~key:#"),
+    ("SMISMEMBER set", "#a"),
+    ("SINTERCARD 16000", "set:#"),
+    ("SUNION", "set:#"),
+    ("SDIFF set", "set:#"),
+    ("ZMSCORE sorted", "#"),
+    ("ZUNION 16000", "sorted:#"),
+    ("ZINTERCARD 16000", "sorted:#"),
+    ("HMGET hash", "#"),
+    ("HTTL hash FIELDS 16000", "#"),
+    ("HEXPIRE hash 100 FIELDS 16000", "#"),
+    ("HGETEX hash EX 100 FIELDS 16000", "#"),
+    ("GEOPOS places", "#"),
+    ("GEOHASH places", "#"),
+    ("XACK stream group", "#-1"),
+    ("XCLAIM stream group another 0", "#-1"),
+    ("XADD entries *", "field# value"),
+    ("PFADD counted", "element:#"),
+    ("PFCOUNT", "absent:#"),
+    ("PFMERGE counted", "absent:#"),
+    ("BITOP OR stored", "absent:#"),
+    ("BITFIELD bits", "GET u8 #"),
+    ("RPUSH pushed", "element:#"),
+    ("SADD added", "element:#"),
+    ("HSET fields", "field:# value"),
+    ("ZADD members", "# member:#"),
+    ("GEOADD points", "1 1 place:#"),
+    ("EVAL return{#KEYS,#ARGV} 16000", "key:#"),
+    ("XDEL stream", "#-1"),
+    ("SREM set", "#a"),
+    ("ZREM sorted", "#"),
+    ("HDEL hash", "#"),
+    ("HGETDEL hash FIELDS 1000", "#"),
+    ("DEL", "key:#"),
+    ("UNLINK", "new:#"),
+];
+
+/// Memory that scripts find: as much as they take in one piece without having asked.
+const SCRIPTS_LIMIT_BYTES: usize = 1 << 20;
+
+const SCRIPTS: &[&str] = &[
+    "local t={} for i=1,1000000 do t[i]=i end return t",
+    "local t={} for i=1,1000000 do t['k'..i]=i end return 1",
+    "local t={} for i=1,1000000 do t[i]='x'..i end return table.concat(t)",
+    "local t={} for i=1,1000000 do t[i]={i} end return t",
+    "local t={} for i=1,1000000 do t[i]=i end return cjson.encode(t)",
+    "local t={} for i=1,1000000 do t[i]=i end return cmsgpack.pack(t)",
+    "return string.rep('x',3000000)",
+    "return ('x'):rep(2000000):gsub('x','yyy')",
+    "return string.format('%s%s',('x'):rep(2000000),('x'):rep(2000000))",
+    "return struct.pack('c2000000c2000000',('x'):rep(2000000),('x'):rep(2000000))",
+    "return #redis.call('LRANGE','list',0,-1)",
+    "return redis.call('HGETALL','hash')",
+    "return #redis.call('KEYS','*')",
+    "return #redis.call('GET','long')",
+    "for i=1,30000 do redis.call('SET','s'..i,i) end return 1",
+    "return redis.call('MGET',unpack(redis.call('LRANGE','list',0,7000)))",
 ];
 
 #[test]
@@ -187,14 +275,27 @@ fn commands_without_memory_answer_errors() {
     server.switch_sinks(ActiveSinks::empty());
     let client = server.connect(0);
     fill(&mut server, client);
+    let of_many = OF_MANY.iter().map(|(before, each)| {
+        let number = 1..=ARGUMENT_COUNT;
+        let arguments =
+            number.flat_map(|number| words(&each.replace('#', &format!("{number:08}"))));
+        (words(before).into_iter().chain(arguments).collect(), ARGUMENTS_LIMIT_BYTES)
+    });
+    let script = |script: &&str| ["EVAL", script, "0"].map(str::to_owned).to_vec();
+    let scripts = SCRIPTS.iter().map(|text| (script(text), SCRIPTS_LIMIT_BYTES));
+    let plain = COMMANDS.iter().map(|text| (words(text), LIMIT_BYTES));
+    let requests: Vec<(Vec<String>, usize)> = of_many.chain(scripts).chain(plain).collect();
     let mut input = Vec::new();
-    for text in COMMANDS {
+    for (request, limit_bytes) in requests {
+        // Of its own: waits and replies that are made in pieces go with it.
+        let caller = server.connect(0);
         input.clear();
-        append(&mut input, &words(text));
-        eprintln!("{text}");
-        BYTES_MAX.store(LIMIT_BYTES, Ordering::Relaxed);
-        server.pipeline(client, &input);
+        append(&mut input, &request);
+        eprintln!("{:.60}", request.join(" "));
+        BYTES_MAX.store(limit_bytes, Ordering::Relaxed);
+        server.pipeline(caller, &input);
         BYTES_MAX.store(usize::MAX, Ordering::Relaxed);
+        server.disconnect(caller);
         assert_eq!(server.call(client, &["ECHO", "there"]), "$5\r\nthere\r\n");
     }
 }

@@ -40,8 +40,8 @@ pub const RETIRED_BYTES_MAX: usize = 64 << 20;
 /// Default of [`Limits::items`](crate::Limits): pieces of memory that one list may hold.
 pub const RETIRED_ITEMS_MAX: usize = 1 << 20;
 
-/// Items for which a list that has some asks for memory ahead, so that a writer who asks before each
-/// of its changes is told in time that there is none.
+/// Items for which a list that has some asks for memory ahead: a writer who asks before each of its
+/// changes is told in time that there is none.
 pub(crate) const ROOM_ITEMS: usize = 128;
 
 /// Items for which an empty list keeps its memory; the memory that a burst needed beyond this is

@@ -170,8 +170,7 @@ fn a_closed_loop_finds_the_percentiles_of_the_servers_log() {
 #[test]
 fn an_open_loop_finds_the_percentiles_of_the_servers_log() {
     // More than the server takes, so that each connection always has a request to send: what is due
-    // in 0.3 s takes it 1.2 s. On a machine that is busy it takes longer, and replies are waited for
-    // 5 s.
+    // in 0.3 s takes it 1.2 s. On a busy machine it takes longer, and replies are waited for 5 s.
     let rate = 250.0;
     let steps = vec![(0.0, rate * CONNECTIONS as f64)];
     let pace = Pace::Open { arrivals: Arrivals::Even, steps };

@@ -148,7 +148,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         match buffer.as_single_segment() {
             Some(bytes) => match replies::as_bulk(bytes) {
                 Some(text) => Answer::Bulk(text),
-                None => Answer::Reply(replies::parse(bytes)),
+                None => replies::parse(bytes).map_or_else(no_memory, Answer::Reply),
             },
             None => match buffer.try_to_vec() {
                 Ok(bytes) => replies::parse_owned(bytes).map_or_else(no_memory, Answer::Reply),

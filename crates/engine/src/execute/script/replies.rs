@@ -4,21 +4,25 @@ use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::parse_integer;
 use tidemill_script::Reply;
 
-/// A reply that a command of this server wrote, as scripts receive it.
-pub(super) fn parse(bytes: &[u8]) -> Reply {
-    let mut reader = Reader { rest: bytes };
-    reader.reply().unwrap_or(Reply::Null)
+use crate::limits::LARGE_BYTES_MIN;
+
+/// A reply that a command of this server wrote, as scripts receive it; none if there is no memory
+/// for it a second time.
+pub(super) fn parse(bytes: &[u8]) -> Option<Reply> {
+    if bytes.len() >= LARGE_BYTES_MIN as usize {
+        Vec::<u8>::new().try_reserve_exact(bytes.len()).ok()?;
+    }
+    let mut reader = Reader { rest: bytes, lacks_memory: false };
+    let reply = reader.reply().unwrap_or(Reply::Null);
+    (!reader.lacks_memory).then_some(reply)
 }
 
-/// As [`parse`], of a reply that may be large: a bulk string is not copied. None if there is no
-/// memory for a second time its bytes, which other replies take.
+/// As [`parse`]; a bulk string is not copied.
 pub(super) fn parse_owned(mut bytes: Vec<u8>) -> Option<Reply> {
-    if let Some(length) = as_bulk(&bytes).map(<[u8]>::len) {
-        bytes.truncate(bytes.len() - b"\r\n".len());
-        bytes.drain(..bytes.len() - length);
-        return Some(Reply::Bulk(bytes));
-    }
-    Vec::<u8>::new().try_reserve_exact(bytes.len()).is_ok().then(|| parse(&bytes))
+    let Some(length) = as_bulk(&bytes).map(<[u8]>::len) else { return parse(&bytes) };
+    bytes.truncate(bytes.len() - b"\r\n".len());
+    bytes.drain(..bytes.len() - length);
+    Some(Reply::Bulk(bytes))
 }
 
 /// The text of a reply that is one bulk string.
@@ -32,6 +36,8 @@ pub(super) fn as_bulk(bytes: &[u8]) -> Option<&[u8]> {
 
 struct Reader<'b> {
     rest: &'b [u8],
+    /// It ended for want of memory.
+    lacks_memory: bool,
 }
 
 impl<'b> Reader<'b> {
@@ -48,8 +54,25 @@ impl<'b> Reader<'b> {
         Some(taken)
     }
 
+    /// Several elements, one after the other.
+    fn several<T>(
+        &mut self,
+        count: usize,
+        one: impl Fn(&mut Reader<'b>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let mut all = Vec::new();
+        self.lacks_memory |= all.try_reserve_exact(count).is_err();
+        if self.lacks_memory {
+            return None;
+        }
+        for _ in 0..count {
+            all.push(one(self)?);
+        }
+        Some(all)
+    }
+
     fn replies(&mut self, count: usize) -> Option<Vec<Reply>> {
-        (0..count).map(|_| self.reply()).collect()
+        self.several(count, Reader::reply)
     }
 
     fn reply(&mut self) -> Option<Reply> {
@@ -77,8 +100,8 @@ impl<'b> Reader<'b> {
             },
             b'~' => Reply::Set(self.replies(count()?)?),
             b'%' => {
-                let pair = |_| Some((self.reply()?, self.reply()?));
-                Reply::Map((0..count()?).map(pair).collect::<Option<_>>()?)
+                let pair = |reader: &mut Reader<'b>| Some((reader.reply()?, reader.reply()?));
+                Reply::Map(self.several(count()?, pair)?)
             }
             b'|' => {
                 self.replies(2 * count()?)?;
@@ -175,7 +198,7 @@ mod tests {
         ];
         for text in texts {
             let mut written = ReplyBuffer::new(Protocol::Resp3);
-            write(&mut written, &parse(text));
+            write(&mut written, &parse(text).expect("little memory"));
             assert_eq!(written.to_vec(), text, "{}", text.escape_ascii());
         }
     }
@@ -198,8 +221,9 @@ mod tests {
     #[test]
     fn null_of_either_protocol_is_null_and_attributes_are_passed_over() {
         for text in [&b"$-1\r\n"[..], b"*-1\r\n", b"_\r\n", b"|1\r\n+a\r\n:1\r\n_\r\n"] {
-            assert_eq!(parse(text), Reply::Null);
+            assert_eq!(parse(text), Some(Reply::Null));
         }
-        assert_eq!(parse(b"*2\r\n:1\r\n$5\r\nab\r\n"), Reply::Null, "it is cut short");
+        let cut_short = b"*2\r\n:1\r\n$5\r\nab\r\n";
+        assert_eq!(parse(cut_short), Some(Reply::Null));
     }
 }

@@ -341,7 +341,7 @@ impl<'g> SortedSet<'g> {
     ///
     /// # Errors
     ///
-    /// When there is no memory for the scores of so many members; none is visited.
+    /// When there is no memory for the scores of a page; no member is visited.
     pub fn scan(
         &self,
         cursor: u64,

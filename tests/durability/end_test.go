@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -131,6 +132,45 @@ func TestEnd_AtOnceLeavesNoPartOfASave(t *testing.T) {
 	}
 }
 
+// watchIdle starts a server that does nothing, and returns what ends the watch and tells the longest
+// time that it took for an answer: on a busy machine no other answers sooner.
+func watchIdle(t *testing.T) (longest func() time.Duration) {
+	t.Helper()
+	conn := instance.Start(t, instance.Subject, "--worker-threads", "1").Dial(t)
+	conn.Timeout = time.Minute
+	stop, found := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		most := time.Duration(0)
+		for {
+			select {
+			case <-stop:
+				found <- most
+				return
+			case <-time.After(time.Millisecond):
+			}
+			asked := time.Now()
+			if _, err := conn.Do("PING"); err != nil {
+				most = time.Hour
+			}
+			most = max(most, time.Since(asked))
+		}
+	}()
+	return sync.OnceValue(func() time.Duration {
+		close(stop)
+		return <-found
+	})
+}
+
+// requirePrompt checks that nobody waited for a disk whose syncs take a second, unless an idle
+// server made its clients wait as well.
+func requirePrompt(t *testing.T, what string, longest, idle time.Duration) {
+	t.Helper()
+	const prompt = 900 * time.Millisecond
+	if longest > prompt && idle < prompt/2 {
+		t.Errorf("%s: INFO took %v, an idle server %v", what, longest, idle)
+	}
+}
+
 // No worker waits for the disk when a rewrite begins, nor when a log is switched on: with one
 // worker and a disk whose syncs take a second, others are answered meanwhile.
 func TestRewrite_BeginsBesideTheWorkers(t *testing.T) {
@@ -144,6 +184,7 @@ func TestRewrite_BeginsBesideTheWorkers(t *testing.T) {
 	for _, words := range [][]string{
 		{"BGREWRITEAOF"}, {"CONFIG", "SET", "appendonly", "yes"}, {"BGREWRITEAOF"},
 	} {
+		idle := watchIdle(t)
 		begun := time.Now()
 		if err := conn.SendRaw(wire.AppendCommand(nil, wire.Arguments(words...)...)); err != nil {
 			t.Fatal(err)
@@ -158,9 +199,7 @@ func TestRewrite_BeginsBesideTheWorkers(t *testing.T) {
 		if reply, err := conn.Receive(); err != nil || strings.HasPrefix(reply.String(), "-") {
 			t.Fatalf("%v: %s, %v", words, reply, err)
 		}
-		if longest > 900*time.Millisecond {
-			t.Errorf("%v: INFO took %v", words, longest)
-		}
+		requirePrompt(t, strings.Join(words, " "), longest, idle())
 		// It is over only behind several slow syncs.
 		if time.Since(begun) < 2*time.Second {
 			t.Errorf("%v: over within %v: the disk was not slow", words, time.Since(begun))
@@ -232,13 +271,12 @@ func TestFlushAll_SavesBesideTheWorkers(t *testing.T) {
 		reply, _ := saver.Do("BGSAVE")
 		saved <- reply
 	}()
+	idle := watchIdle(t)
 	reply, took, longest := asked(t, conn, other, "FLUSHALL")
 	if string(reply.Text) != "OK" || took < time.Second {
 		t.Errorf("%s within %v: not behind the sync", reply, took)
 	}
-	if longest > 500*time.Millisecond {
-		t.Errorf("INFO took %v", longest)
-	}
+	requirePrompt(t, "FLUSHALL", longest, idle())
 	if reply := <-saved; string(reply.Text) != "Background saving started" {
 		t.Errorf("BGSAVE was answered %s", reply)
 	}
@@ -315,6 +353,7 @@ func TestFlushAll_BesideASaveARewriteAndOthers(t *testing.T) {
 				}
 			}()
 		}
+		idle := watchIdle(t)
 		begun := time.Now()
 		reply, took, longest := asked(t, conn, other, "FLUSHALL")
 		if string(reply.Text) != "OK" || took < time.Second {
@@ -329,9 +368,7 @@ func TestFlushAll_BesideASaveARewriteAndOthers(t *testing.T) {
 		if took := time.Since(begun); took > 8*time.Second {
 			t.Errorf("%s: all flushes took %v", command, took)
 		}
-		if longest > 500*time.Millisecond {
-			t.Errorf("%s: INFO took %v", command, longest)
-		}
+		requirePrompt(t, command, longest, idle())
 		goesOn := command == "BGREWRITEAOF"
 		if isRunning := info(t, conn, field) == "1"; isRunning != goesOn {
 			t.Errorf("%s: under way is %v", command, isRunning)
@@ -475,13 +512,12 @@ func TestSwitchOff_ClosesTheLogBesideTheWorkers(t *testing.T) {
 		conn.Timeout, other.Timeout = time.Minute, time.Minute
 		do(t, conn, "DEBUG", "DISK-FAULT", "SLOW-SYNC")
 		do(t, conn, "SET", "before", "value")
+		idle := watchIdle(t)
 		reply, took, longest := asked(t, conn, other, "CONFIG", "SET", "appendonly", "no")
 		if string(reply.Text) != "OK" || took < time.Second {
 			t.Errorf("%s: %s within %v: not behind the sync", policy, reply, took)
 		}
-		if longest > 500*time.Millisecond {
-			t.Errorf("%s: INFO took %v", policy, longest)
-		}
+		requirePrompt(t, policy, longest, idle())
 		do(t, conn, "FLUSHALL")
 		do(t, conn, "SET", "behind", "value")
 		server.Kill()

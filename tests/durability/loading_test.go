@@ -162,6 +162,25 @@ func answerAsValkeyDoes(
 	}
 }
 
+// endBy ends a server by SIGTERM or by a command, at once.
+func endBy(t *testing.T, server *instance.Server, how string) {
+	t.Helper()
+	conn := server.Dial(t)
+	begun := time.Now()
+	if how == "SIGTERM" {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	} else {
+		// Its answer is the end of the connection.
+		_, _ = conn.Do(strings.Fields(how)...)
+		await(t, how+" ends the server", func() bool { return !server.Running() })
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("%s took %v", how, took)
+	}
+}
+
 // SIGTERM and SHUTDOWN end a server that loads at once, and nothing is saved over the snapshot.
 func TestLoading_IsEndedWithoutASave(t *testing.T) {
 	for _, how := range []string{"SIGTERM", "SHUTDOWN", "SHUTDOWN SAVE"} {
@@ -177,18 +196,7 @@ func TestLoading_IsEndedWithoutASave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn := server.Dial(t)
-		if how != "SIGTERM" {
-			// Its answer is the end of the connection.
-			_, _ = conn.Do(strings.Fields(how)...)
-		}
-		begun := time.Now()
-		if err := server.Stop(); err != nil {
-			t.Errorf("%s: %v", how, err)
-		}
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("%s took %v", how, took)
-		}
+		endBy(t, server, how)
 		after, err := os.ReadFile(snapshot)
 		if err != nil || !bytes.Equal(before, after) {
 			t.Errorf("%s changed the snapshot: %v", how, err)

@@ -83,17 +83,7 @@ func TestLogLoading_IsEndedWithoutAChange(t *testing.T) {
 			if fieldsOf(t, conn)["loading"] != "1" {
 				t.Fatal("it loads no longer: the end proves nothing")
 			}
-			if how != "SIGTERM" {
-				// Its answer is the end of the connection.
-				_, _ = conn.Do(strings.Fields(how)...)
-			}
-			begun := time.Now()
-			if err := server.Stop(); err != nil {
-				t.Errorf("%s in the %s: %v", how, part, err)
-			}
-			if took := time.Since(begun); took > 5*time.Second {
-				t.Errorf("%s in the %s took %v", how, part, took)
-			}
+			endBy(t, server, how)
 			if fmt.Sprint(logOf(t, directory)) != fmt.Sprint(before) {
 				t.Errorf("%s in the %s changed the log", how, part)
 			}

@@ -262,6 +262,27 @@ func TestScript_WithoutEndInTransactionOrAloneIsKilled(t *testing.T) {
 	}
 }
 
+// TIME does not move within a script, and moves once that has run for busy-reply-threshold: a script
+// that waits for the time to pass comes to an end.
+func TestScript_ThatWaitsForTheTimeEnds(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--busy-reply-threshold", "100")
+	conn := server.Dial(t)
+	conn.Timeout = time.Minute
+	const now = "local function now() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end "
+	still := do(t, conn, "EVAL", now+"local t = now() for i = 1, 100 do if now() ~= t then "+
+		"return 'moved' end end return 'stood'", "0")
+	if string(still.Text) != "stood" {
+		t.Errorf("within a short script the time %s", still.Text)
+	}
+	waits := now + "local t = now() + 150000 while now() < t do end return 'over'"
+	for _, keys := range [][]string{{"0"}, {"1", "key"}} {
+		words := append([]string{"EVAL", waits}, keys...)
+		if reply := do(t, conn, words...); string(reply.Text) != "over" {
+			t.Errorf("%v: %s", keys, reply)
+		}
+	}
+}
+
 // Steps in which a script cannot be suspended. Each has no end.
 var endlessSteps = map[string]string{
 	"metamethod": "local t = setmetatable({}, {__index = function() " + endless +

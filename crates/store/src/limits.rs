@@ -47,9 +47,9 @@ pub const DIRECTORY_DEPTH_MAX: u32 = 12;
 /// has 10^12 keys by then.
 pub const SEGMENT_DEPTH_MAX: u32 = 34;
 
-/// Largest granularity of a walk over a slot, see `Keyspace::visit_bucket`. The cursor of `SCAN`
-/// has 14 bits for the slot and the other 50 for the hash.
-pub const SCAN_GRANULARITY_MAX: u64 = 1 << 14;
+/// Largest granularity of a walk over a slot, see `Keyspace::visit_bucket`. The cursor of `SCAN` is
+/// below 2^63: it has 14 bits for the slot and 49 for the hash.
+pub const SCAN_GRANULARITY_MAX: u64 = 1 << 15;
 
 /// Items for which a heap keeps the capacity of its list of pinned garbage once that is empty; the
 /// capacity that a burst needed beyond this is given back.

@@ -15,6 +15,7 @@ mod answered;
 mod blocked_clients;
 mod clients;
 mod config_beside_valkey;
+mod cursors;
 mod eviction;
 mod expired_for_all;
 mod field_expiry;

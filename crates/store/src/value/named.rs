@@ -48,10 +48,11 @@ pub(super) fn with_table(special: u8) -> u8 {
     if special & flags::FIXED == 0 { special | flags::LENGTHS } else { special }
 }
 
-/// Key of a name that is bytes.
+/// Key of a name that is bytes: 63 bits of its hash. Keys are cursors of `HSCAN` and `SSCAN`, which
+/// some clients keep as signed numbers.
 #[inline]
 pub(super) fn key_of_bytes(seed: &Seed, name: &[u8]) -> u64 {
-    let key = hash(seed, name);
+    let key = hash(seed, name) >> 1;
     #[cfg(test)]
     let key = key & tests::KEY_MASK.get();
     key

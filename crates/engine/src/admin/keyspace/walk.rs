@@ -22,8 +22,12 @@ use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::worker::{ExpiredKey, Worker};
 
-/// A cursor is a hash boundary with a slot in its low bits: boundaries are multiples of this.
-const CURSOR_GRANULARITY: u64 = 1 << 14;
+/// Low bits of a cursor that hold the slot.
+const CURSOR_SLOT_BITS: u32 = 14;
+
+/// Boundaries of hashes are multiples of this. A cursor holds half of one, with a slot in its low
+/// bits, so that it is below 2^63: some clients keep cursors as signed numbers.
+const CURSOR_GRANULARITY: u64 = 1 << (CURSOR_SLOT_BITS + 1);
 
 /// Way in which a slot is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -190,11 +194,7 @@ fn kind_of_name(name: &[u8]) -> Option<Kind> {
 pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let cursor = parse_cursor(cx.arg(1))?;
     let options = scan_options(cx)?;
-    let mut place = WalkPosition {
-        slot: (cursor % CURSOR_GRANULARITY) as usize,
-        hash: cursor & !(CURSOR_GRANULARITY - 1),
-        is_over: false,
-    };
+    let mut place = WalkPosition::of(cursor);
     let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
     let (shared, database, start) = (cx.shared, cx.session.database, place.cursor());
     let mut found = KeyList::default();
@@ -239,9 +239,15 @@ struct WalkPosition {
 }
 
 impl WalkPosition {
+    /// Place of a cursor that a client sent, which may be any number.
+    fn of(cursor: u64) -> WalkPosition {
+        let slot = cursor % (1 << CURSOR_SLOT_BITS);
+        WalkPosition { slot: slot as usize, hash: (cursor - slot) << 1, is_over: false }
+    }
+
     /// As clients send it; 0 only at the beginning.
     fn cursor(&self) -> u64 {
-        self.hash | self.slot as u64
+        self.hash >> 1 | self.slot as u64
     }
 }
 

@@ -218,7 +218,11 @@ pub(super) fn run(members: &[KeyedMember<'_>]) -> Option<Run> {
             let are_few = fixed_bytes(Stride::Eight, run.count) < LEAF_BYTES_MIN;
             (!are_few && bytes > NODE_BYTES_MAX / 2).then_some(run)
         }
-        Some(next) if next.key == members[last].key => Some(Run { count: last, ..run }),
+        // Integers that share a key share a leaf.
+        Some(next) if next.key == members[last].key => {
+            let count = members[..last].partition_point(|before| before.key < next.key);
+            Some(Run { count, ..run })
+        }
         _ => Some(run),
     }
 }

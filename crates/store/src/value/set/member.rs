@@ -74,7 +74,7 @@ impl GatheredMembers {
 const STRING: u8 = 0;
 
 /// First key of strings.
-pub(super) const STRINGS_FROM: u64 = 1 << 63;
+pub(super) const STRINGS_FROM: u64 = 1 << 62;
 
 /// Member in the form in which a leaf holds it, in parts.
 pub(super) struct Encoded<'a> {
@@ -130,10 +130,10 @@ impl Member<'_> {
     }
 }
 
-/// Key of an integer. Two share one, so that strings have keys left.
+/// Key of an integer. Four share one, so that strings have keys left below 2^63.
 #[inline]
 pub(super) fn integer_key(value: i64) -> u64 {
-    (value as u64 ^ 1 << 63) >> 1
+    (value as u64 ^ 1 << 63) >> 2
 }
 
 /// Member of an element with a tag.

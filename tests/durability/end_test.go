@@ -132,8 +132,8 @@ func TestEnd_AtOnceLeavesNoPartOfASave(t *testing.T) {
 	}
 }
 
-// watchIdle starts a server that does nothing, and returns what ends the watch and tells the longest
-// time that it took for an answer: on a busy machine no other answers sooner.
+// watchIdle starts a server that does nothing, and returns a function that ends the watch and tells
+// the longest time that it took for an answer: on a busy machine no other answers sooner.
 func watchIdle(t *testing.T) (longest func() time.Duration) {
 	t.Helper()
 	conn := instance.Start(t, instance.Subject, "--worker-threads", "1").Dial(t)

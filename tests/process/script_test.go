@@ -262,13 +262,14 @@ func TestScript_WithoutEndInTransactionOrAloneIsKilled(t *testing.T) {
 	}
 }
 
-// TIME does not move within a script, and moves once that has run for busy-reply-threshold: a script
-// that waits for the time to pass comes to an end.
+// TIME does not move within a script, but for one that has run for busy-reply-threshold: a script
+// that waits for the time to pass ends.
 func TestScript_ThatWaitsForTheTimeEnds(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--busy-reply-threshold", "100")
 	conn := server.Dial(t)
 	conn.Timeout = time.Minute
-	const now = "local function now() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end "
+	const now = "local function now() local t = redis.call('TIME') " +
+		"return t[1] * 1000000 + t[2] end "
 	still := do(t, conn, "EVAL", now+"local t = now() for i = 1, 100 do if now() ~= t then "+
 		"return 'moved' end end return 'stood'", "0")
 	if string(still.Text) != "stood" {

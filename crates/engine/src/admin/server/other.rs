@@ -6,7 +6,7 @@ use crate::access::session_context::SessionCx;
 pub(super) fn time(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let begun_us = cx.worker.now_us();
     let threshold_us = cx.worker.settings.busy_reply.after_us;
-    // A script that waits for the time to pass comes to an end, as in Valkey.
+    // A script that waits for the time to pass ends, as in Valkey.
     let takes_long =
         || threshold_us > 0 && cx.shared.clock.unix_us().saturating_sub(begun_us) >= threshold_us;
     let now_us = match cx.in_transaction && !takes_long() {

@@ -265,8 +265,7 @@ func TestScript_WithoutEndInTransactionOrAloneIsKilled(t *testing.T) {
 // TIME does not move within a script, but for one that has run for busy-reply-threshold: a script
 // that waits for the time to pass ends.
 func TestScript_ThatWaitsForTheTimeEnds(t *testing.T) {
-	server := instance.Start(t, instance.Subject, "--busy-reply-threshold", "100")
-	conn := server.Dial(t)
+	conn := instance.Start(t, instance.Subject).Dial(t)
 	conn.Timeout = time.Minute
 	const now = "local function now() local t = redis.call('TIME') " +
 		"return t[1] * 1000000 + t[2] end "
@@ -275,6 +274,7 @@ func TestScript_ThatWaitsForTheTimeEnds(t *testing.T) {
 	if string(still.Text) != "stood" {
 		t.Errorf("within a short script the time %s", still.Text)
 	}
+	do(t, conn, "CONFIG", "SET", "busy-reply-threshold", "100")
 	waits := now + "local t = now() + 150000 while now() < t do end return 'over'"
 	for _, keys := range [][]string{{"0"}, {"1", "key"}} {
 		words := append([]string{"EVAL", waits}, keys...)

@@ -14,6 +14,7 @@ use crate::command::CommandId;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
 use crate::limits::{SCRIPT_STEP_US_MAX, SEEN_SLOTS_MAX};
+use crate::memory::Room;
 use crate::script::{Holds, Kind, RunningScript};
 use tidemill_resp::request::ArgumentBuffer;
 
@@ -140,6 +141,8 @@ fn no_memory<'a>() -> Answer<'a> {
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     /// The reply of the last command, which the buffer keeps until the next one.
     fn last_reply(&mut self) -> Answer<'_> {
+        let room = Room::of(self.executor.shared);
+        let has_room = |bytes| room.check(bytes).is_ok();
         let buffer = &mut *self.executor.reply;
         if buffer.has_failed() {
             buffer.recover(0);
@@ -148,10 +151,12 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         match buffer.as_single_segment() {
             Some(bytes) => match replies::as_bulk(bytes) {
                 Some(text) => Answer::Bulk(text),
-                None => replies::parse(bytes).map_or_else(no_memory, Answer::Reply),
+                None => replies::parse(bytes, has_room).map_or_else(no_memory, Answer::Reply),
             },
             None => match buffer.try_to_vec() {
-                Ok(bytes) => replies::parse_owned(bytes).map_or_else(no_memory, Answer::Reply),
+                Ok(bytes) => {
+                    replies::parse_owned(bytes, has_room).map_or_else(no_memory, Answer::Reply)
+                }
                 Err(_) => no_memory(),
             },
         }

@@ -4,13 +4,13 @@ use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::parse_integer;
 use tidemill_script::Reply;
 
-use crate::limits::LARGE_BYTES_MIN;
+use crate::memory;
 
 /// A reply that a command of this server wrote, as scripts receive it; none if there is no memory
-/// for it a second time.
-pub(super) fn parse(bytes: &[u8]) -> Option<Reply> {
-    if bytes.len() >= LARGE_BYTES_MIN as usize {
-        Vec::<u8>::new().try_reserve_exact(bytes.len()).ok()?;
+/// for it a second time. `has_room` tells whether there is some for a number of bytes, in pieces.
+pub(super) fn parse(bytes: &[u8], has_room: impl FnOnce(u64) -> bool) -> Option<Reply> {
+    if !has_room(bytes.len() as u64) {
+        return None;
     }
     let mut reader = Reader { rest: bytes, lacks_memory: false };
     let reply = reader.reply().unwrap_or(Reply::Null);
@@ -18,8 +18,10 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Reply> {
 }
 
 /// As [`parse`]; a bulk string is not copied.
-pub(super) fn parse_owned(mut bytes: Vec<u8>) -> Option<Reply> {
-    let Some(length) = as_bulk(&bytes).map(<[u8]>::len) else { return parse(&bytes) };
+pub(super) fn parse_owned(mut bytes: Vec<u8>, has_room: impl FnOnce(u64) -> bool) -> Option<Reply> {
+    let Some(length) = as_bulk(&bytes).map(<[u8]>::len) else {
+        return parse(&bytes, has_room);
+    };
     bytes.truncate(bytes.len() - b"\r\n".len());
     bytes.drain(..bytes.len() - length);
     Some(Reply::Bulk(bytes))
@@ -60,11 +62,10 @@ impl<'b> Reader<'b> {
         count: usize,
         one: impl Fn(&mut Reader<'b>) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let mut all = Vec::new();
-        self.lacks_memory |= all.try_reserve_exact(count).is_err();
-        if self.lacks_memory {
+        let Ok(mut all) = memory::with_capacity(count) else {
+            self.lacks_memory = true;
             return None;
-        }
+        };
         for _ in 0..count {
             all.push(one(self)?);
         }
@@ -198,7 +199,7 @@ mod tests {
         ];
         for text in texts {
             let mut written = ReplyBuffer::new(Protocol::Resp3);
-            write(&mut written, &parse(text).expect("little memory"));
+            write(&mut written, &parse(text, |_| true).expect("little memory"));
             assert_eq!(written.to_vec(), text, "{}", text.escape_ascii());
         }
     }
@@ -208,11 +209,11 @@ mod tests {
         assert_eq!(as_bulk(b"$4\r\na\r\nb\r\n"), Some(&b"a\r\nb"[..]));
         assert_eq!(as_bulk(b"$0\r\n\r\n"), Some(&b""[..]));
         assert_eq!(
-            parse_owned(b"$4\r\na\r\nb\r\n".to_vec()),
+            parse_owned(b"$4\r\na\r\nb\r\n".to_vec(), |_| true),
             Some(Reply::Bulk(b"a\r\nb".to_vec()))
         );
-        assert_eq!(parse_owned(b"$0\r\n\r\n".to_vec()), Some(Reply::Bulk(Vec::new())));
-        assert_eq!(parse_owned(b":7\r\n".to_vec()), Some(Reply::Integer(7)));
+        assert_eq!(parse_owned(b"$0\r\n\r\n".to_vec(), |_| true), Some(Reply::Bulk(Vec::new())));
+        assert_eq!(parse_owned(b":7\r\n".to_vec(), |_| true), Some(Reply::Integer(7)));
         for other in [&b"$-1\r\n"[..], b"$4\r\nab\r\n", b"+OK\r\n", b"$", b"$1", b"", b"$1\r"] {
             assert_eq!(as_bulk(other), None);
         }
@@ -221,9 +222,9 @@ mod tests {
     #[test]
     fn null_of_either_protocol_is_null_and_attributes_are_passed_over() {
         for text in [&b"$-1\r\n"[..], b"*-1\r\n", b"_\r\n", b"|1\r\n+a\r\n:1\r\n_\r\n"] {
-            assert_eq!(parse(text), Some(Reply::Null));
+            assert_eq!(parse(text, |_| true), Some(Reply::Null));
         }
         let cut_short = b"*2\r\n:1\r\n$5\r\nab\r\n";
-        assert_eq!(parse(cut_short), Some(Reply::Null));
+        assert_eq!(parse(cut_short, |_| true), Some(Reply::Null));
     }
 }

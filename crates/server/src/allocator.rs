@@ -229,14 +229,15 @@ pub(crate) fn flush_thread_cache() {
     };
 }
 
-/// True if `bytes` more can be had by the calling thread, in small pieces. The answer reserves
-/// nothing.
+/// True if `bytes` more can be had by the calling thread, as one block or in pieces. The answer
+/// reserves nothing.
 ///
 /// The system is asked by mapping them for a moment; otherwise the freed memory that the thread's
-/// arena keeps has to be twice as much. Allocating them on trial would take them away from all
-/// other threads: jemalloc gives an arena's address space back to no one.
+/// arena keeps has to hold them as one block, by allocating it for a moment. Allocating alone would
+/// take what the system gives away from all other threads: jemalloc gives an arena's address space
+/// back to no one.
 pub(crate) fn has_room(bytes: usize) -> bool {
-    can_be_mapped(bytes) || kept_bytes().is_some_and(|kept_bytes| kept_bytes / 2 >= bytes)
+    can_be_mapped(bytes) || can_be_allocated(bytes)
 }
 
 fn can_be_mapped(bytes: usize) -> bool {
@@ -247,18 +248,12 @@ fn can_be_mapped(bytes: usize) -> bool {
     mapped.is_ok_and(|start| unsafe { munmap(start, bytes) }.is_ok())
 }
 
-/// Bytes that the calling thread's arena keeps of what was freed.
-fn kept_bytes() -> Option<usize> {
-    epoch::advance().ok()?;
-    // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
-    let arena = unsafe { raw::read::<c_uint>(b"thread.arena\0") }.ok()?;
-    let of_arena = |figure: &str| {
-        let name = format!("stats.arenas.{arena}.{figure}\0");
-        // SAFETY: the name ends in a zero, and jemalloc documents these values as `size_t`.
-        unsafe { raw::read::<usize>(name.as_bytes()) }.ok()
-    };
-    let pages = of_arena("pdirty")? + of_arena("pmuzzy")?;
-    Some(pages * size(PAGE_BYTES)? + of_arena("retained")?)
+fn can_be_allocated(bytes: usize) -> bool {
+    let mut block = Vec::<u8>::new();
+    let is_allocated = block.try_reserve_exact(bytes).is_ok();
+    // Without this the compiler may leave the allocation out, and take it for successful.
+    std::hint::black_box(&block);
+    is_allocated
 }
 
 /// A function that maps memory for an arena.
@@ -341,6 +336,8 @@ pub(crate) fn ask_for_huge_pages() -> Result<(), String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
     use super::*;
 
     /// As in the binary, and counts.
@@ -412,21 +409,48 @@ pub(crate) mod tests {
         std::thread::spawn(on_own_arena).join().expect("no assertion failed");
     }
 
+    /// Variable that tells this program to be the child of the test of its name.
+    const IS_LIMITED: &str = "TIDEMILL_TEST_LIMITED";
+
     #[test]
-    fn room_is_memory_that_the_system_gives_or_the_arena_has() {
+    fn room_is_memory_that_the_system_gives_or_one_block_that_the_arena_has() {
+        if std::env::var_os(IS_LIMITED).is_some() {
+            return look_for_room_in_pieces();
+        }
         assert!(has_room(1 << 20));
         assert!(!has_room(1 << 50), "an address space has 2^47 bytes");
         assert!(!has_room(usize::MAX));
-        let on_own_arena = || {
-            // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
-            let arena = unsafe { raw::read::<c_uint>(b"arenas.create\0") }.expect("an arena");
-            // SAFETY: as above.
-            unsafe { raw::write(b"thread.arena\0", arena) }.expect("the arena is there");
-            drop((0..64).map(|_| vec![1u8; 1 << 20]).collect::<Vec<_>>());
-            let kept_bytes = kept_bytes().expect("statistics are built in");
-            assert!(kept_bytes >= 64 << 20, "{kept_bytes}");
-        };
-        std::thread::spawn(on_own_arena).join().expect("no assertion failed");
+        // The limit is one of a process, and other tests allocate.
+        let own = std::env::current_exe().expect("this test");
+        let name = std::thread::current().name().expect("a test's thread has its name").to_owned();
+        let status = std::process::Command::new(own)
+            .args([name.as_str(), "--exact", "--test-threads", "1"])
+            .env(IS_LIMITED, "1")
+            .status()
+            .expect("this test starts");
+        assert!(status.success(), "{status}");
+    }
+
+    /// Keeps every second one of the blocks that fill the memory, under a limit that lets nothing
+    /// be mapped.
+    fn look_for_room_in_pieces() {
+        const BLOCK_BYTES: usize = 128 << 10;
+        let mut blocks: Vec<Vec<u8>> = Vec::with_capacity(4096);
+        blocks.extend((0..256).map(|_| vec![1; BLOCK_BYTES]));
+        let present = getrlimit(Resource::As);
+        setrlimit(Resource::As, Rlimit { current: Some(1), ..present })
+            .expect("a limit may be lowered");
+        let mut block = Vec::new();
+        while block.try_reserve_exact(BLOCK_BYTES).is_ok() {
+            blocks.push(std::mem::take(&mut block));
+        }
+        for index in (0..256).step_by(2) {
+            blocks[index] = Vec::new();
+        }
+        assert!(has_room(BLOCK_BYTES), "the blocks that were freed");
+        assert!(!has_room(4 * BLOCK_BYTES), "there is no such block");
+        drop(blocks);
+        assert!(has_room(4 * BLOCK_BYTES), "all is free again");
     }
 
     #[test]

@@ -12,7 +12,8 @@
 
 use std::borrow::Cow;
 
-use tidemill_store::{EntryRef, NewString, StringValue};
+use tidemill_resp::request::ArgumentView;
+use tidemill_store::{EntryRef, NewString, NewValue, StringValue};
 
 use crate::error::CommandError;
 use crate::limits::{EDITED_PATH_BYTES_MAX, LARGE_BYTES_MIN};
@@ -96,6 +97,36 @@ pub(crate) fn zeros(length: usize) -> Result<Vec<u8>, CommandError> {
 /// [`CommandError::NoMemory`].
 pub(crate) fn new_string(length: usize) -> Result<NewString, CommandError> {
     NewString::with_length(length).ok_or(CommandError::NoMemory(length as u64))
+}
+
+/// The value of a string that is to be stored. A large one is shared with the argument that was
+/// received into memory of its own, or copied here; what is left to copy later is small.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+#[inline]
+pub(crate) fn string_value<'v>(
+    args: &ArgumentView<'_>,
+    bytes: &'v [u8],
+) -> Result<NewValue<'v>, CommandError> {
+    if is_large(bytes) { large_value(args, bytes) } else { Ok(NewValue::String(bytes)) }
+}
+
+/// True if a string is so long that [`string_value`] does not leave it to be copied later.
+#[inline]
+pub(crate) fn is_large(bytes: &[u8]) -> bool {
+    bytes.len() as u64 >= LARGE_BYTES_MIN
+}
+
+#[cold]
+fn large_value<'v>(args: &ArgumentView<'_>, bytes: &[u8]) -> Result<NewValue<'v>, CommandError> {
+    if let Some(owner) = args.owner_of(bytes) {
+        return Ok(NewValue::Shared(owner.clone()));
+    }
+    let mut copy = new_string(bytes.len())?;
+    copy.append(bytes);
+    Ok(NewValue::Shared(copy.finish()))
 }
 
 /// A copy of a string's bytes.

@@ -9,6 +9,7 @@ mod harness;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::Server;
@@ -16,6 +17,9 @@ use tidemill_engine::commit::ActiveSinks;
 
 /// Requests of more bytes find no memory.
 static BYTES_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Whose limit it is: tests of one process run beside each other.
+static LIMITED_TEST: Mutex<()> = Mutex::new(());
 
 struct Limited;
 
@@ -269,8 +273,46 @@ const SCRIPTS: &[&str] = &[
     "return redis.call('MGET',unpack(redis.call('LRANGE','list',0,7000)))",
 ];
 
+/// Commands that store a string, `@`, which has more bytes than there are.
+const OF_LARGE: &[&str] = &[
+    "SET a @",
+    "SET a @ EX 100",
+    "SET a @ GET NX",
+    "SETNX a @",
+    "SETEX a 100 @",
+    "PSETEX a 100000 @",
+    "GETSET a @",
+    "MSET a value b @ c value",
+    "MSETNX a value b @ c value",
+    "MSETEX 3 a value b @ c value EX 100",
+    "APPEND a @",
+    "SETRANGE a 0 @",
+];
+
+#[test]
+fn a_large_string_without_memory_is_refused_and_nothing_is_set() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
+    let mut server = Server::new(1, 1_700_000_000_000);
+    server.switch_sinks(ActiveSinks::empty());
+    let client = server.connect(0);
+    let large = "x".repeat(2 * LIMIT_BYTES);
+    let error = format!("-OOM no memory for {} bytes that the command needs\r\n", large.len());
+    for text in OF_LARGE {
+        let request: Vec<String> = text.split(' ').map(|word| word.replace('@', &large)).collect();
+        let mut input = Vec::new();
+        append(&mut input, &request);
+        eprintln!("{text}");
+        BYTES_MAX.store(LIMIT_BYTES, Ordering::Relaxed);
+        let reply_bytes = server.pipeline(client, &input);
+        BYTES_MAX.store(usize::MAX, Ordering::Relaxed);
+        assert_eq!(reply_bytes, error.len(), "{text}");
+        assert_eq!(server.call(client, &["DBSIZE"]), ":0\r\n", "{text}");
+    }
+}
+
 #[test]
 fn commands_without_memory_answer_errors() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
     let mut server = Server::new(1, 1_700_000_000_000);
     server.switch_sinks(ActiveSinks::empty());
     let client = server.connect(0);

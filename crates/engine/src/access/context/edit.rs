@@ -155,19 +155,13 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     }
 
     fn build(&self, new: NewEntry<'_>) -> OwnedEntry {
-        let value = match new.value {
-            NewValue::String(bytes) if let Some(owner) = self.cx.args.owner_of(bytes) => {
-                NewValue::Shared(owner.clone())
-            }
-            value => value,
-        };
         let spec = EntrySpec {
             key: self.key,
             kind: new.kind,
             encoding: new.encoding,
             expires_at_ms: new.expires_at_ms,
             recency: self.cx.worker.written_recency(self.entry()),
-            value,
+            value: new.value,
         };
         OwnedEntry::new(spec, &self.cx.worker.heap)
     }

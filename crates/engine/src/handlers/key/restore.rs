@@ -9,7 +9,7 @@ use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::value::Repeated;
 use tidemill_store::value::stream::Stream;
-use tidemill_store::{Encoding, Kind, NewValue};
+use tidemill_store::{Encoding, Kind};
 
 use super::damage::{Damage, Refusal, part_name};
 use super::stream_payload::Reading;
@@ -20,7 +20,7 @@ use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::string::encoding_of;
 use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
-use crate::memory::Room;
+use crate::memory::{self, Room};
 use crate::stored::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft};
 use crate::use_stamp::UseStamp;
 
@@ -254,7 +254,6 @@ fn put_text(
     let room = cx.room();
     decode(room, (payload, ValueEncoding::String), |item| {
         let Item::String(text) = item else { return Err(Refusal::damaged("it is no string")) };
-        room.check(text.len() as u64)?;
         let expires_at_ms = match expiry {
             Expiry::None => None,
             Expiry::At(at_ms) => Some(at_ms),
@@ -262,7 +261,7 @@ fn put_text(
         };
         // As in Valkey, a key that is replaced is deleted first, and with it the room of an expiry.
         let encoding = encoding_of(key, text, false);
-        let value = NewValue::String(text);
+        let value = memory::string_value(cx.args, text)?;
         cx.edit(key)
             .put_anew(NewEntry { kind: Kind::String, encoding, expires_at_ms, value }, EVENT);
         Ok(0)

@@ -1,12 +1,14 @@
 //! Several strings as one.
 
-use tidemill_store::Kind;
+use tidemill_resp::request::ArgumentView;
+use tidemill_store::{Kind, NewValue};
 
 use super::set::{SET_EVENT, put_string};
 use crate::access::context::Cx;
 use crate::access::options::{TimeUnit, integer, is};
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
+use crate::memory;
 use crate::reply;
 
 pub(super) fn mget(cx: &mut Cx<'_, '_>) -> Outcome {
@@ -28,16 +30,54 @@ fn pairs_are_whole(cx: &Cx<'_, '_>) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn set_pairs(cx: &mut Cx<'_, '_>, first: usize, end: usize) {
-    for index in (first..end).step_by(2) {
-        let (key, value) = (cx.arg(index), cx.arg(index + 1));
-        put_string(cx.edit(key), key, (value, None), SET_EVENT);
+/// Values of several keys, the large ones copied before the first key is set: all are set, or none.
+struct Values<'g> {
+    args: &'g ArgumentView<'g>,
+    /// The large ones, in order.
+    large: std::vec::IntoIter<NewValue<'g>>,
+}
+
+impl<'g> Values<'g> {
+    /// Those of the pairs in this range of the arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::NoMemory`].
+    fn of_pairs(
+        args: &'g ArgumentView<'g>,
+        pairs: std::ops::Range<usize>,
+    ) -> Result<Values<'g>, CommandError> {
+        let values = pairs.skip(1).step_by(2).map(|index| args.get(index));
+        let large = values.filter(|value| memory::is_large(value));
+        let large: Result<Vec<_>, _> =
+            large.map(|value| memory::string_value(args, value)).collect();
+        Ok(Values { args, large: large?.into_iter() })
     }
+
+    /// The argument at this index as a value. Pairs are asked for in order, each once.
+    fn take(&mut self, index: usize) -> NewValue<'g> {
+        let value = self.args.get(index);
+        if memory::is_large(value) {
+            self.large.next().expect("each large one was copied")
+        } else {
+            NewValue::String(value)
+        }
+    }
+}
+
+fn set_pairs(cx: &mut Cx<'_, '_>, pairs: std::ops::Range<usize>) -> Result<(), CommandError> {
+    let args = cx.args;
+    let mut values = Values::of_pairs(args, pairs.clone())?;
+    for index in pairs.step_by(2) {
+        let key = args.get(index);
+        put_string(cx.edit(key), key, (values.take(index + 1), None), SET_EVENT);
+    }
+    Ok(())
 }
 
 pub(super) fn mset(cx: &mut Cx<'_, '_>) -> Outcome {
     pairs_are_whole(cx)?;
-    set_pairs(cx, 1, cx.args.len());
+    set_pairs(cx, 1..cx.args.len())?;
     cx.reply.ok();
     Ok(())
 }
@@ -47,7 +87,7 @@ pub(super) fn msetnx(cx: &mut Cx<'_, '_>) -> Outcome {
     let args = cx.args;
     let any = (1..args.len()).step_by(2).any(|index| cx.edit(args.get(index)).entry().is_some());
     if !any {
-        set_pairs(cx, 1, args.len());
+        set_pairs(cx, 1..args.len())?;
     }
     cx.reply.integer(i64::from(!any));
     Ok(())
@@ -108,15 +148,23 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
         Condition::AllPresent => present.all(|is_present| is_present),
     };
     if is_met {
+        let mut values = Values::of_pairs(args, 2..end)?;
         for index in (2..end).step_by(2) {
-            set_one(cx, args.get(index), args.get(index + 1), at_ms, keeps_expiry);
+            let value = (args.get(index + 1), values.take(index + 1));
+            set_one(cx, args.get(index), value, at_ms, keeps_expiry);
         }
     }
     cx.reply.integer(i64::from(is_met));
     Ok(())
 }
 
-fn set_one(cx: &mut Cx<'_, '_>, key: &[u8], value: &[u8], at_ms: Option<u64>, keeps_expiry: bool) {
+fn set_one(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    (text, value): (&[u8], NewValue<'_>),
+    at_ms: Option<u64>,
+    keeps_expiry: bool,
+) {
     let edit = cx.edit(key);
     let at_ms = if keeps_expiry { edit.expires_at_ms() } else { at_ms };
     if let Some(at_ms) = at_ms
@@ -129,5 +177,5 @@ fn set_one(cx: &mut Cx<'_, '_>, key: &[u8], value: &[u8], at_ms: Option<u64>, ke
     if !keeps_expiry {
         super::set::expire_event(cx, key, at_ms);
     }
-    super::set::propagate_set(cx, key, value, at_ms);
+    super::set::propagate_set(cx, key, text, at_ms);
 }

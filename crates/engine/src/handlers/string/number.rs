@@ -1,7 +1,7 @@
 //! Numbers kept as strings.
 
 use tidemill_resp::number::{format_long_double, parse_integer, parse_long_double};
-use tidemill_store::{EntryRef, Kind, StringValue};
+use tidemill_store::{EntryRef, Kind, NewValue, StringValue};
 
 use super::range::new_raw_string;
 use super::set::{put_string, text_encoding_of};
@@ -68,7 +68,12 @@ fn add(cx: &mut Cx<'_, '_>, amount: i64) -> Outcome {
     let expires_at_ms = edit.expires_at_ms();
     let mut text = Vec::with_capacity(20);
     tidemill_resp::number::format_integer(sum, &mut text);
-    put_string(edit, key, (&text, expires_at_ms), Event::new(EventClass::STRING, "incrby"));
+    put_string(
+        edit,
+        key,
+        (NewValue::String(&text), expires_at_ms),
+        Event::new(EventClass::STRING, "incrby"),
+    );
     cx.reply.integer(sum);
     Ok(())
 }

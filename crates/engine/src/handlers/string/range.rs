@@ -29,7 +29,10 @@ pub(super) fn append(cx: &mut Cx<'_, '_>) -> Outcome {
     check_length(cx, length)?;
     let event = Event::new(EventClass::STRING, "append");
     match old {
-        None => put_string(cx.edit(key), key, (tail, None), event),
+        None => {
+            let value = memory::string_value(cx.args, tail)?;
+            put_string(cx.edit(key), key, (value, None), event);
+        }
         Some(_) => write(cx, key, length - tail.len() as u64, tail, event)?,
     }
     cx.reply.integer(length as i64);
@@ -73,7 +76,7 @@ pub(crate) fn write_runs<B: AsRef<[u8]>>(
     runs: &[(u64, B)],
     event: Event,
 ) -> Result<(), CommandError> {
-    let room = cx.room();
+    let (args, room) = (cx.args, cx.room());
     let edit = cx.edit(key);
     let old = edit.entry().and_then(|entry| entry.string());
     let end = runs.iter().map(|(offset, bytes)| offset + bytes.as_ref().len() as u64).max();
@@ -84,7 +87,8 @@ pub(crate) fn write_runs<B: AsRef<[u8]>>(
     {
         // Nothing of the old string is left: its chunks need not be copied first.
         let expires_at_ms = edit.expires_at_ms();
-        edit.put(NewEntry { expires_at_ms, ..new_raw_string(bytes.as_ref()) }, event);
+        let value = memory::string_value(args, bytes.as_ref())?;
+        edit.put(NewEntry { expires_at_ms, value, ..new_raw_string(&[]) }, event);
         return Ok(());
     }
     if let ([(offset, tail)], Some(StringValue::Plain(head))) = (runs, old)

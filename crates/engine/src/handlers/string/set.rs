@@ -13,6 +13,7 @@ use crate::access::outcome::Outcome;
 use crate::command::KeyFlags;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
+use crate::memory;
 use crate::reply::FormerString;
 
 pub(crate) const SET_EVENT: Event = Event::new(EventClass::STRING, "set");
@@ -40,15 +41,18 @@ pub(crate) fn text_encoding_of(key: &[u8], value_bytes: u64, had_expiry: bool) -
     }
 }
 
-/// Sets a string as a whole: its value and expiry.
+/// Sets a string as a whole: its value, see [`memory::string_value`], and expiry.
 pub(crate) fn put_string(
     edit: Edit<'_, '_, '_>,
     key: &[u8],
-    (value, expires_at_ms): (&[u8], Option<u64>),
+    (value, expires_at_ms): (NewValue<'_>, Option<u64>),
     event: Event,
 ) {
-    let encoding = encoding_of(key, value, edit.expires_at_ms().is_some());
-    let value = NewValue::String(value);
+    let had_expiry = edit.expires_at_ms().is_some();
+    let encoding = match &value {
+        NewValue::String(text) => encoding_of(key, text, had_expiry),
+        NewValue::Shared(_) | NewValue::Tree(_) => Encoding::Raw,
+    };
     edit.put(NewEntry { kind: Kind::String, encoding, expires_at_ms, value }, event);
 }
 
@@ -121,6 +125,7 @@ fn set_options<'g>(cx: &Cx<'_, 'g>) -> Result<SetOptions<'g>, CommandError> {
 pub(super) fn set(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(2));
     if cx.args.len() == 3 {
+        let value = memory::string_value(cx.args, value)?;
         put_string(cx.edit(key), key, (value, None), SET_EVENT);
         cx.reply.ok();
         return Ok(());
@@ -140,6 +145,7 @@ fn set_if(
     options: &SetOptions<'_>,
     expires_at_ms: Option<u64>,
 ) -> Outcome {
+    let args = cx.args;
     let mut edit = cx.edit(key);
     if options.answers_old {
         edit = edit.counted();
@@ -170,7 +176,8 @@ fn set_if(
                 cx.propagate([&b"DEL"[..], key]);
             }
         } else {
-            put_string(edit, key, (value, expires_at_ms), SET_EVENT);
+            let stored = memory::string_value(args, value)?;
+            put_string(edit, key, (stored, expires_at_ms), SET_EVENT);
             if options.expiry != Expiry::Keep {
                 expire_event(cx, key, expires_at_ms);
             }
@@ -227,10 +234,11 @@ pub(super) fn propagate_set(
 }
 
 pub(super) fn setnx(cx: &mut Cx<'_, '_>) -> Outcome {
-    let (key, value) = (cx.arg(1), cx.arg(2));
+    let (args, key, value) = (cx.args, cx.arg(1), cx.arg(2));
     let edit = cx.edit(key);
     let is_absent = edit.entry().is_none();
     if is_absent {
+        let value = memory::string_value(args, value)?;
         put_string(edit, key, (value, None), SET_EVENT);
     }
     cx.reply.integer(i64::from(is_absent));
@@ -242,7 +250,8 @@ pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(3));
     let unit = TimeUnit { is_seconds: cx.command.name == "setex", is_absolute: false };
     let at_ms = unit.expiry(cx.arg(2), cx.clock(), cx.command.name)?;
-    put_string(cx.edit(key), key, (value, Some(at_ms)), SET_EVENT);
+    let stored = memory::string_value(cx.args, value)?;
+    put_string(cx.edit(key), key, (stored, Some(at_ms)), SET_EVENT);
     expire_event(cx, key, Some(at_ms));
     propagate_set(cx, key, value, Some(at_ms));
     cx.reply.ok();
@@ -250,10 +259,11 @@ pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn getset(cx: &mut Cx<'_, '_>) -> Outcome {
-    let (key, value) = (cx.arg(1), cx.arg(2));
+    let (args, key, value) = (cx.args, cx.arg(1), cx.arg(2));
     let edit = cx.edit(key).counted();
     let former = edit.entry_of(Kind::String)?.map(FormerString::of).transpose()?;
-    put_string(edit, key, (value, None), SET_EVENT);
+    let stored = memory::string_value(args, value)?;
+    put_string(edit, key, (stored, None), SET_EVENT);
     cx.propagate([&b"SET"[..], key, value]);
     match former {
         Some(former) => former.answer(cx.reply)?,

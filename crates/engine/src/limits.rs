@@ -135,9 +135,6 @@ pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 /// pieces.
 pub const LARGE_BYTES_MIN: u64 = 256 * 1024;
 
-/// Address space that a new thread takes: its stack, and an arena of the allocator.
-pub const THREAD_BYTES: usize = 8 << 20;
-
 /// Bytes of nodes that a change of one element of a collection copies: a leaf and those on the way
 /// to it.
 pub const EDITED_PATH_BYTES_MAX: u64 = 4096;
@@ -375,6 +372,10 @@ pub const RUN_BUFFER_BYTES_MAX: usize = 16 << 10;
 
 /// Lookups of a run without locks beyond which it takes the token to repeat them under locks.
 pub const SEEN_SLOTS_MAX: usize = 1_024;
+
+/// Keys that a run of a script has written to until which it can be taken back; behind them it has
+/// its way before others.
+pub const UNDONE_KEYS_MAX: usize = 4096;
 
 /// Keys of one run whose values before it are looked for one by one.
 pub const UNDONE_KEYS_SCANNED_MAX: usize = 16;

@@ -275,16 +275,29 @@ impl Heap {
         Ok(())
     }
 
-    /// Fails if a buffer of that size would exceed the limit, or if it is large and the system has
-    /// no such block: the buffer that is made next could not fail by itself.
+    /// Fails if that many bytes would exceed the limit, or if they are many and the system has no
+    /// such block: what is made next, in pieces, could not fail by itself.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), OutOfMemory> {
-        if !self.budget.may_grow(bytes) {
+        if bytes < ASKED_BYTES_MIN {
+            return if self.budget.may_grow(bytes) { Ok(()) } else { Err(OutOfMemory) };
+        }
+        let mut block = Vec::new();
+        let is_there = self.reserve(&mut block, bytes);
+        // Without this the compiler may leave the allocation out, and take it for successful.
+        std::hint::black_box(&block);
+        is_there
+    }
+
+    /// Makes room in a buffer for `more` bytes, within the limit of a buffer's size.
+    pub(crate) fn reserve(&self, buffer: &mut Vec<u8>, more: usize) -> Result<(), OutOfMemory> {
+        if !self.budget.may_grow(buffer.len().saturating_add(more)) {
             return Err(OutOfMemory);
         }
-        match bytes < ASKED_BYTES_MIN || Vec::<u8>::new().try_reserve_exact(bytes).is_ok() {
-            true => Ok(()),
-            false => Err(OutOfMemory),
-        }
+        // A buffer that grows gets twice its size, as long as that can be had.
+        buffer
+            .try_reserve(more)
+            .or_else(|_| buffer.try_reserve_exact(more))
+            .map_err(|_| OutOfMemory)
     }
 
     pub(crate) fn string(&mut self, bytes: &[u8]) -> Result<Str, OutOfMemory> {

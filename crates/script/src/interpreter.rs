@@ -505,15 +505,21 @@ impl Interpreter {
         if let Value::Table(table) = value {
             let text = self.vm.text_of(self.vm.heap.name(table, b"err"));
             error.message = match text {
-                Some(text) => c_string(&text).to_vec(),
+                Some(text) => self.message(b"", &text),
                 None => b"ERR unknown error".to_vec(),
             };
             error.is_counted = self.is_counted(value);
             return error;
         }
         let shown = self.vm.display(host, value).ok().and_then(|text| self.vm.text_of(text));
-        error.message = [b"ERR ", c_string(&shown.unwrap_or_default())].concat();
+        error.message = self.message(b"ERR ", &shown.unwrap_or_default());
         error
+    }
+
+    /// The message of an error, which ends where a string of C does.
+    fn message(&self, code: &[u8], text: &[u8]) -> Vec<u8> {
+        let whole = self.vm.concatenated(&[code, c_string(text)]);
+        whole.unwrap_or_else(|_| b"ERR not enough memory".to_vec())
     }
 
     /// Runs the source of a library and collects the functions that it registers.

@@ -32,6 +32,9 @@ pub const ITEMS_PER_FLUSH: u32 = 50;
 /// Constants of a function, and the longest jump.
 pub const CONSTANTS_MAX: usize = (1 << 18) - 1;
 
+/// Bytes of a number as text, at most.
+pub const NUMBER_BYTES_MAX: usize = 24;
+
 /// Captures of a pattern.
 pub const CAPTURES_MAX: usize = 32;
 
@@ -63,7 +66,7 @@ pub const JSON_DEPTH_MAX: usize = 1_000;
 /// Bytes of a table without entries, of a function, of a coroutine, as they are accounted.
 pub const OBJECT_BYTES: usize = 96;
 
-/// Bytes of a buffer from which the system is asked for them before the buffer is built.
+/// Bytes in pieces from which the system is asked for them before the first one is made.
 pub const ASKED_BYTES_MIN: usize = 1 << 20;
 
 /// Live bytes under which no collection of garbage begins.

@@ -16,6 +16,8 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
 
+use crate::limits::THREAD_BYTES;
+
 /// The binary's allocator: jemalloc, and a note of what could not be had. The standard library
 /// tells that to the standard error only, and its hook is unstable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -229,31 +231,26 @@ pub(crate) fn flush_thread_cache() {
     };
 }
 
-/// True if `bytes` more can be had by the calling thread, as one block or in pieces. The answer
-/// reserves nothing.
+/// True if `bytes` more can be had by the calling thread, as one block or in pieces.
 ///
-/// The system is asked by mapping them for a moment; otherwise the freed memory that the thread's
-/// arena keeps has to hold them as one block, by allocating it for a moment. Allocating alone would
-/// take what the system gives away from all other threads: jemalloc gives an arena's address space
-/// back to no one.
+/// They are allocated for a moment, and left to the thread's arena: what other threads allocate
+/// meanwhile does not come from there, so that those who got this answer at the same time are not
+/// promised the same memory.
 pub(crate) fn has_room(bytes: usize) -> bool {
-    can_be_mapped(bytes) || can_be_allocated(bytes)
-}
-
-fn can_be_mapped(bytes: usize) -> bool {
-    let (access, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: a new mapping at an address of the kernel's choice touches no memory of the process.
-    let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, private) };
-    // SAFETY: the range was mapped just now, in the same size, and nothing refers to it.
-    mapped.is_ok_and(|start| unsafe { munmap(start, bytes) }.is_ok())
-}
-
-fn can_be_allocated(bytes: usize) -> bool {
     let mut block = Vec::<u8>::new();
-    let is_allocated = block.try_reserve_exact(bytes).is_ok();
+    let is_there = block.try_reserve_exact(bytes).is_ok();
     // Without this the compiler may leave the allocation out, and take it for successful.
     std::hint::black_box(&block);
-    is_allocated
+    is_there
+}
+
+/// True if the system gives what a new thread takes. The answer reserves nothing.
+pub(crate) fn has_room_for_thread() -> bool {
+    let (access, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory of the process.
+    let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), THREAD_BYTES, access, private) };
+    // SAFETY: the range was mapped just now, in the same size, and nothing refers to it.
+    mapped.is_ok_and(|start| unsafe { munmap(start, THREAD_BYTES) }.is_ok())
 }
 
 /// A function that maps memory for an arena.

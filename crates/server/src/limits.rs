@@ -94,6 +94,9 @@ pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes that all connections of a worker together have reserved that way.
 pub const RESERVED_TOGETHER_BYTES_MAX: usize = 8 << 20;
 
+/// Address space that a new thread takes: its stack, and an arena of the allocator.
+pub const THREAD_BYTES: usize = 8 << 20;
+
 /// Shortest last argument of a request that is received into memory of its own.
 pub const LARGE_ARGUMENT_BYTES_MIN: usize = 256 * 1024;
 

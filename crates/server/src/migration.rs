@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::limits::THREAD_BYTES;
 use tidemill_engine::migration::{MigrationDone, MigrationEnd, MigrationRequest};
 use tidemill_resp::request::encode;
 
@@ -87,7 +86,7 @@ impl Migrations {
         let body = move || run((&all, &connections), &key, &jobs);
         // A new thread gets an arena of the allocator, and jemalloc does not survive that it cannot
         // have one.
-        let has_room = allocator::has_room(THREAD_BYTES);
+        let has_room = allocator::has_room_for_thread();
         if !has_room || thread::Builder::new().name("migrate".into()).spawn(body).is_err() {
             return job.1(MigrationEnd::Unconnected);
         }

@@ -635,6 +635,10 @@ impl Host for Process {
         allocator::has_room(bytes)
     }
 
+    fn has_room_for_thread(&self) -> bool {
+        allocator::has_room_for_thread()
+    }
+
     fn prepare(
         &self,
         present: &Configuration,

@@ -6,9 +6,9 @@ use super::executor::{Executor, Step};
 use super::measure::request_bytes;
 use crate::access::section::Enter;
 use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
-use crate::limits::ARGUMENT_OVERHEAD_BYTES;
+use crate::limits::{ARGUMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
 use crate::memory::Room;
-use crate::worker::session::ReplyMode;
+use crate::worker::session::{ReplyMode, Transaction};
 
 /// Bytes of the error in the place of a reply; no array's header is longer.
 const PLACE_BYTES: usize = "-\r\n".len() + NO_MEMORY_FOR_REPLY.len();
@@ -17,10 +17,42 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Ok if there is memory for what a request may take beside itself: the copies of its
     /// arguments that are stored or queued, what is noted of each, and what monitors are shown.
     pub(crate) fn check_request_room(&self, view: &ArgumentView<'_>) -> Result<(), CommandError> {
-        let bytes = request_bytes(view) as u64;
         let copy_count = u64::from(self.session.transaction.is_some())
             + 4 * u64::from(self.shared.monitors.is_watched());
-        let overhead = view.len() as u64 * ARGUMENT_OVERHEAD_BYTES;
+        self.check_room(request_bytes(view), view.len(), copy_count)
+    }
+
+    /// Ok if there is memory for what a script's command may take: the copy of its arguments that
+    /// it is executed with, and what a request takes.
+    pub(crate) fn check_call_room(&self, arguments: &[&[u8]]) -> Result<(), CommandError> {
+        let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
+        if (bytes as u64) < LARGE_BYTES_MIN {
+            return Ok(());
+        }
+        let copy_count = 1 + 4 * u64::from(self.shared.monitors.is_watched());
+        self.check_room(bytes, arguments.len(), copy_count)
+    }
+
+    /// Ok if there is memory for the arguments of a transaction's commands once more, which are
+    /// stored.
+    pub(crate) fn check_transaction_room(
+        &self,
+        transaction: &Transaction,
+    ) -> Result<(), CommandError> {
+        self.check_room(transaction.queued_bytes, 0, 0)
+    }
+
+    /// Ok if there is memory for `argument_count` arguments of so many bytes together, which are
+    /// stored, journaled, and copied for `copy_count` others.
+    fn check_room(
+        &self,
+        bytes: usize,
+        argument_count: usize,
+        copy_count: u64,
+    ) -> Result<(), CommandError> {
+        let bytes = bytes as u64;
+        let copy_count = copy_count + u64::from(self.shared.sinks.journal().is_some());
+        let overhead = argument_count as u64 * ARGUMENT_OVERHEAD_BYTES;
         Room::of(self.shared).check(bytes + bytes / 4 + copy_count * bytes + overhead)
     }
 

@@ -25,7 +25,6 @@ use crate::access::unwatch::unwatch;
 use crate::acl::Context;
 use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::CommandError;
-use crate::memory::Room;
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::slots::token::TokenGuard;
@@ -340,8 +339,7 @@ fn check_memory<E: Enter>(
     if executor.worker.refuses_writes && transaction.queued.iter().any(writes) {
         return Err(executor.shared.write_refused());
     }
-    let bytes = transaction.queued_bytes as u64;
-    Room::of(executor.shared).check(bytes + bytes / 4)?;
+    executor.check_transaction_room(transaction)?;
     executor.make_places(transaction.queued.len())?;
     Ok(None)
 }

@@ -157,8 +157,13 @@ pub trait Host: Send + Sync + 'static {
     /// the next allocations come from its fullest pages.
     fn flush_thread_cache(&self) {}
 
-    /// True if the system would give the process `bytes` more.
+    /// True if the calling thread can have `bytes` more.
     fn has_room(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    /// True if the system would give the process what a new thread takes.
+    fn has_room_for_thread(&self) -> bool {
         true
     }
 

@@ -19,7 +19,7 @@ use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{
     FLUSHED_AT_ONCE_BYTES_MAX, GATE_ATTEMPTS_MAX, GATE_WAIT_US, PINNED_GARBAGE_BYTES_MAX,
-    RETIRED_BYTES_MIN, RETIRED_MEMORY_SHARE, THREAD_BYTES,
+    RETIRED_BYTES_MIN, RETIRED_MEMORY_SHARE,
 };
 use crate::pubsub::lanes::Lanes;
 use crate::pubsub::registry::PubSub;
@@ -372,7 +372,7 @@ impl Shared {
         let body = move || free(&shared, &handed);
         // A new thread gets an arena of the allocator, and jemalloc does not survive that it cannot
         // have one.
-        let has_room = self.host.has_room(THREAD_BYTES);
+        let has_room = self.host.has_room_for_thread();
         if !has_room || std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
             free(self, &content);
             return false;

@@ -1,5 +1,7 @@
 //! Arguments of one request, as ranges.
 
+use std::collections::TryReserveError;
+
 use crate::limits::IDLE_ARGUMENT_COUNT_MAX;
 
 /// Bytes behind one pointer that counts its owners.
@@ -150,13 +152,29 @@ pub struct ArgumentBuffer {
 
 impl ArgumentBuffer {
     /// Copies the arguments of a request, in the place of the ones before.
-    pub fn fill<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8]>) {
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for that: there are no arguments then.
+    pub fn fill<'a>(
+        &mut self,
+        arguments: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>,
+    ) -> Result<(), TryReserveError> {
         self.spans.clear();
         self.bytes.clear();
+        let arguments = arguments.into_iter();
+        let (mut count, mut bytes) = (0, 0);
+        for argument in arguments.clone() {
+            count += 1;
+            bytes += argument.len();
+        }
+        self.spans.try_reserve(count)?;
+        self.bytes.try_reserve(bytes)?;
         for argument in arguments {
             self.spans.push(Span { start: self.bytes.len(), length: argument.len() });
             self.bytes.extend_from_slice(argument);
         }
+        Ok(())
     }
 
     /// The arguments.

@@ -88,7 +88,6 @@ impl Vm {
         let text = self.check_str(args, index)?;
         let length = self.heap.bytes(text).len();
         self.heap.spend_bytes(length);
-        self.check_room(length)?;
-        Ok(self.heap.bytes(text).to_vec())
+        self.copied(self.heap.bytes(text))
     }
 }

@@ -47,7 +47,8 @@ pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
 pub(super) fn undefined_global(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let name = vm.text_of(vm.arg(args, 1)).unwrap_or_default();
     let begin = b"Script attempted to access nonexistent global variable '";
-    Err(vm.fail([begin.as_slice(), &name, b"'"].concat()))
+    let text = vm.concatenated(&[begin, &name, b"'"])?;
+    Err(vm.fail(text))
 }
 
 fn assert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
@@ -100,8 +101,7 @@ fn error(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let value = vm.arg(args, 0);
     match vm.text_of(value) {
         Some(text) if level > 0 => {
-            let mut message = vm.position(level as usize);
-            message.extend_from_slice(&text);
+            let message = vm.concatenated(&[&vm.position(level as usize), &text])?;
             Err(vm.plain_error(&message))
         }
         _ => Err(Stop::Error(value)),
@@ -186,7 +186,7 @@ fn chunk_name(name: &[u8], size: usize) -> Vec<u8> {
 
 fn loadstring(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let source = vm.check_text(args, 0)?;
-    let name = if vm.has(args, 1) { vm.check_text(args, 1)? } else { source.clone() };
+    let name = if vm.has(args, 1) { vm.check_text(args, 1)? } else { vm.copied(&source)? };
     compiled(vm, &source, &name)
 }
 
@@ -213,7 +213,7 @@ fn load(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         if piece.is_empty() {
             break;
         }
-        vm.check_room(source.len() + piece.len())?;
+        vm.reserve(&mut source, piece.len())?;
         source.extend_from_slice(&piece);
     }
     compiled(vm, &source, &name)

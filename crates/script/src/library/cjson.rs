@@ -4,7 +4,7 @@ use super::cjson_read;
 use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
-use crate::limits::{BYTES_PER_STEP, JSON_DEPTH_MAX, VALUES_PER_STEP};
+use crate::limits::{BYTES_PER_STEP, JSON_DEPTH_MAX, NUMBER_BYTES_MAX, VALUES_PER_STEP};
 use crate::number::Format;
 use crate::settings::{Invalid, Json};
 use crate::value::{TableId, Value};
@@ -191,6 +191,9 @@ fn encode(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     vm.string_of(encoder.out).map(Ret::One)
 }
 
+/// Bytes of an escaped byte, at most.
+const ESCAPE_BYTES_MAX: usize = "\\u001f".len();
+
 struct Encoder {
     out: Vec<u8>,
 }
@@ -206,18 +209,23 @@ impl Encoder {
         match value {
             Value::Str(text) => {
                 let text = vm.heap.bytes(text);
-                self.text(text);
+                self.text(vm, text)?;
                 let steps = text.len() / BYTES_PER_STEP;
                 vm.work(host, steps)?;
             }
             Value::Number(number) => self.number(vm, number)?,
-            Value::Bool(flag) => self.out.extend_from_slice(if flag { b"true" } else { b"false" }),
-            Value::Nil | Value::Null => self.out.extend_from_slice(b"null"),
+            Value::Bool(flag) => self.put(vm, if flag { b"true" } else { b"false" })?,
+            Value::Nil | Value::Null => self.put(vm, b"null")?,
             Value::Table(table) => self.table(vm, host, table, depth + 1)?,
             _ => return Err(refusal(vm, value, "type not supported")),
         }
-        vm.work(host, 1)?;
-        vm.check_room(self.out.len())
+        vm.work(host, 1)
+    }
+
+    fn put(&mut self, vm: &Vm, bytes: &[u8]) -> Result<(), Stop> {
+        vm.reserve(&mut self.out, bytes.len())?;
+        self.out.extend_from_slice(bytes);
+        Ok(())
     }
 
     fn table(
@@ -233,15 +241,15 @@ impl Encoder {
         vm.work(host, vm.heap.table(table).size() / VALUES_PER_STEP)?;
         match array_length(vm, table)? {
             Some(length) if length > 0 => {
-                self.out.push(b'[');
+                self.put(vm, b"[")?;
                 for index in 1..=length {
                     if index > 1 {
-                        self.out.push(b',');
+                        self.put(vm, b",")?;
                     }
                     let value = vm.heap.table(table).get(Value::Number(index as f64));
                     self.value(vm, host, value, depth)?;
                 }
-                self.out.push(b']');
+                self.put(vm, b"]")?;
             }
             _ => self.object(vm, host, table, depth)?,
         }
@@ -255,30 +263,30 @@ impl Encoder {
         table: TableId,
         depth: usize,
     ) -> Result<(), Stop> {
-        self.out.push(b'{');
+        self.put(vm, b"{")?;
         let mut key = Value::Nil;
         let mut is_first = true;
         while let Some(Some((next, value))) = vm.heap.next(table, key) {
             if !is_first {
-                self.out.push(b',');
+                self.put(vm, b",")?;
             }
             is_first = false;
             match next {
                 Value::Number(number) => {
-                    self.out.push(b'"');
+                    self.put(vm, b"\"")?;
                     self.number(vm, number)?;
-                    self.out.push(b'"');
+                    self.put(vm, b"\"")?;
                 }
-                Value::Str(text) => self.text(vm.heap.bytes(text)),
+                Value::Str(text) => self.text(vm, vm.heap.bytes(text))?,
                 _ => {
                     return Err(refusal(vm, next, "table key must be a number or string"));
                 }
             }
-            self.out.push(b':');
+            self.put(vm, b":")?;
             self.value(vm, host, value, depth)?;
             key = next;
         }
-        self.out.push(b'}');
+        self.put(vm, b"}")?;
         Ok(())
     }
 
@@ -288,21 +296,18 @@ impl Encoder {
                 Invalid::Refused => {
                     return Err(refusal(vm, Value::Number(number), "must not be NaN or Inf"));
                 }
-                Invalid::Null => {
-                    self.out.extend_from_slice(b"null");
-                    return Ok(());
-                }
+                Invalid::Null => return self.put(vm, b"null"),
                 Invalid::Allowed => {
                     let text: &[u8] = match (number.is_nan(), number > 0.0) {
                         (true, _) => b"nan",
                         (_, true) => b"inf",
                         _ => b"-inf",
                     };
-                    self.out.extend_from_slice(text);
-                    return Ok(());
+                    return self.put(vm, text);
                 }
             }
         }
+        vm.reserve(&mut self.out, NUMBER_BYTES_MAX)?;
         let precision = vm.settings.json.precision;
         if precision == LANGUAGE_PRECISION {
             crate::number::push(&mut self.out, number);
@@ -313,10 +318,11 @@ impl Encoder {
         Ok(())
     }
 
-    fn text(&mut self, text: &[u8]) {
-        self.out.push(b'"');
+    fn text(&mut self, vm: &Vm, text: &[u8]) -> Result<(), Stop> {
+        self.put(vm, b"\"")?;
         let mut rest = text;
         while let Some(length) = rest.iter().position(|byte| ESCAPED[usize::from(*byte)]) {
+            vm.reserve(&mut self.out, length + ESCAPE_BYTES_MAX)?;
             self.out.extend_from_slice(&rest[..length]);
             let byte = &rest[length];
             rest = &rest[length + 1..];
@@ -330,8 +336,8 @@ impl Encoder {
                 other => self.out.extend_from_slice(format!("\\u{other:04x}").as_bytes()),
             }
         }
-        self.out.extend_from_slice(rest);
-        self.out.push(b'"');
+        self.put(vm, rest)?;
+        self.put(vm, b"\"")
     }
 }
 

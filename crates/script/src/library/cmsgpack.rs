@@ -40,6 +40,9 @@ fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     vm.string_of(packer.out).map(Ret::One)
 }
 
+/// Bytes of a number, of the head of a text or of that of a table, at most.
+const HEAD_BYTES_MAX: usize = 9;
+
 struct Packer {
     out: Vec<u8>,
 }
@@ -69,11 +72,11 @@ impl Packer {
         level: usize,
     ) -> Result<(), Stop> {
         vm.work(host, 1)?;
-        vm.check_room(self.out.len())?;
+        vm.reserve(&mut self.out, HEAD_BYTES_MAX)?;
         match value {
             Value::Str(text) => {
                 let text = vm.heap.bytes(text);
-                vm.check_room(self.out.len() + text.len())?;
+                vm.reserve(&mut self.out, HEAD_BYTES_MAX + text.len())?;
                 self.head(text.len(), (31, 0xa0), [Some(0xd9), Some(0xda), Some(0xdb)]);
                 self.out.extend_from_slice(text);
                 let steps = text.len() / BYTES_PER_STEP;

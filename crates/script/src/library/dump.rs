@@ -20,8 +20,7 @@ pub(super) fn dump(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, 
         Code::Native(..) => return Err(vm.fail("unable to dump given function")),
     };
     let bytes = bytes_of(&vm.heap, &proto);
-    vm.check_room(bytes)?;
-    let mut out = Vec::with_capacity(bytes + SIGNATURE.len());
+    let mut out = vm.buffer(bytes + SIGNATURE.len())?;
     out.extend_from_slice(SIGNATURE);
     push(&vm.heap, &mut out, &proto);
     vm.work(host, out.len() / BYTES_PER_STEP)?;

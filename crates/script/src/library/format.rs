@@ -43,16 +43,25 @@ fn conversion(vm: &mut Vm, format: &[u8], start: usize) -> Result<(Format, usize
     Ok((spec, at))
 }
 
+/// Bytes that a conversion of anything but a text makes, at most: the digits of a number, before
+/// and behind its point, and its width.
+const CONVERTED_BYTES_MAX: usize = 512;
+
+/// Bytes of a byte in quotes, at most.
+const QUOTED_BYTES_MAX: usize = 4;
+
 pub(super) fn format(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let format = vm.check_text(args, 0)?;
     let mut out = Vec::new();
     let mut argument = 0;
     let mut at = 0;
-    while let Some(byte) = format.get(at).copied() {
-        at += 1;
-        if byte != b'%' {
-            out.push(byte);
-            continue;
+    while at < format.len() {
+        let end = memchr::memchr(b'%', &format[at..]).map_or(format.len(), |length| at + length);
+        vm.reserve(&mut out, end - at + 1)?;
+        out.extend_from_slice(&format[at..end]);
+        at = end + 1;
+        if end == format.len() {
+            break;
         }
         if format.get(at) == Some(&b'%') {
             out.push(b'%');
@@ -65,8 +74,8 @@ pub(super) fn format(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, S
         }
         let (spec, letter) = conversion(vm, &format, at)?;
         at = letter + 1;
+        vm.reserve(&mut out, CONVERTED_BYTES_MAX)?;
         convert(vm, args, argument, spec, format.get(letter).copied(), &mut out)?;
-        vm.check_room(out.len())?;
     }
     vm.string_of(out).map(Ret::One)
 }
@@ -108,10 +117,12 @@ fn convert(
         Some(b'g' | b'G') => spec.general(out, vm.check_number(args, argument)?),
         Some(b'q') => {
             let text = vm.check_text(args, argument)?;
+            vm.reserve(out, QUOTED_BYTES_MAX * text.len() + 2)?;
             quote(&text, out);
         }
         Some(b's') => {
             let text = vm.check_text(args, argument)?;
+            vm.reserve(out, text.len() + CONVERTED_BYTES_MAX)?;
             if spec.precision.is_none() && text.len() >= 100 {
                 out.extend_from_slice(&text);
             } else {

@@ -1,5 +1,7 @@
 //! `redis` and `server`: commands, conversions of replies, functions that need no command.
 
+use std::borrow::Cow;
+
 use super::registry::{Functions, register};
 use crate::heap::OutOfMemory;
 use crate::host::{Abort, Host, Protocol};
@@ -167,7 +169,7 @@ fn error_handler(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, St
         return Ok(Ret::One(value));
     }
     let shown = vm.display(host, value)?;
-    let text = [b"ERR ".as_slice(), &vm.text_of(shown).unwrap_or_default()].concat();
+    let text = vm.concatenated(&[b"ERR ", &vm.text_of(shown).unwrap_or_default()])?;
     error_value(vm, &text, false).map(Ret::One)
 }
 
@@ -176,17 +178,15 @@ fn error_reply(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         let text = b"ERR wrong number or type of arguments";
         return error_value(vm, text, false).map(Ret::One);
     };
-    let text = vm.heap.bytes(text).to_vec();
     if args.count != 1 {
         let text = b"ERR wrong number or type of arguments";
         return error_value(vm, text, false).map(Ret::One);
     }
+    let text = vm.heap.bytes(text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     // A text of several words brings its own code.
-    let text = text.strip_prefix(b"-").unwrap_or(&text);
-    let text = match text.contains(&b' ') {
-        true => text.to_vec(),
-        false => [b"ERR ", text].concat(),
-    };
+    let code: &[u8] = if text.contains(&b' ') { b"" } else { b"ERR " };
+    let text = vm.concatenated(&[code, text])?;
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let first = text.iter().position(|byte| !is_end(byte)).unwrap_or(text.len());
     let end = text.iter().rposition(|byte| !is_end(byte)).map_or(first, |last| last + 1);
@@ -219,9 +219,13 @@ fn log(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let Some(level) = u8::try_from(level as i64).ok().filter(|level| *level <= 3) else {
         return Err(raise(vm, "Invalid log level."));
     };
-    let texts = (1..args.count).filter_map(|index| vm.text_of(vm.arg(args, index)));
-    let message = texts.collect::<Vec<_>>().join(b" ".as_slice());
-    host.log(level, &message);
+    let mut message = Vec::new();
+    for text in (1..args.count).filter_map(|index| vm.text_of(vm.arg(args, index))) {
+        vm.reserve(&mut message, text.len() + 1)?;
+        message.extend_from_slice(&text);
+        message.push(b' ');
+    }
+    host.log(level, message.strip_suffix(b" ").unwrap_or_default());
     Ok(Ret::None)
 }
 
@@ -263,13 +267,13 @@ fn debug(_: &mut Vm, _: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
 }
 
 /// Arguments of a command; `Err` holds the text of the refusal.
-fn command(vm: &Vm, args: Args) -> Result<Vec<Vec<u8>>, &'static str> {
+fn command(vm: &Vm, args: Args) -> Result<Vec<Cow<'_, [u8]>>, &'static str> {
     if args.count == 0 {
         return Err("Please specify at least one argument for this call");
     }
     let argument = |value: &Value| match *value {
-        Value::Str(text) => Some(vm.heap.bytes(text).to_vec()),
-        Value::Number(number) => Some(command_number(number)),
+        Value::Str(text) => Some(Cow::Borrowed(vm.heap.bytes(text))),
+        Value::Number(number) => Some(Cow::Owned(command_number(number))),
         _ => None,
     };
     let arguments: Option<Vec<_>> = vm.args_slice(args).iter().map(argument).collect();
@@ -325,11 +329,12 @@ fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result
         }
         host.call(&arguments[..args.count], protocol)
     } else {
-        match command(vm, args) {
-            Ok(arguments) => {
-                let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-                host.call(&arguments, protocol)
-            }
+        let called = command(vm, args).map(|arguments| {
+            let arguments: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
+            host.call(&arguments, protocol)
+        });
+        match called {
+            Ok(reply) => reply,
             Err(text) if raises => return Err(raise(vm, text)),
             Err(text) => {
                 let text = format!("ERR {text}");
@@ -363,12 +368,11 @@ fn spend_command(vm: &Vm, host: &dyn Host) {
 const INLINE_ARGUMENTS: usize = 8;
 
 fn acl_check_cmd(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    let arguments = match command(vm, args) {
-        Ok(arguments) => arguments,
-        Err(text) => return Err(raise(vm, text)),
-    };
-    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    match host.may_run(&arguments) {
+    let may_run = command(vm, args).map(|arguments| {
+        let arguments: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
+        host.may_run(&arguments)
+    });
+    match may_run.map_err(|text| raise(vm, text))? {
         Some(may_run) => Ok(Ret::One(Value::Bool(may_run))),
         None => Err(raise(vm, "Invalid command passed to server.acl_check_cmd()")),
     }
@@ -497,7 +501,7 @@ impl ReplyMaker {
     fn text(&mut self, vm: &Vm, text: Str) -> Result<Vec<u8>, Stop> {
         let text = vm.heap.bytes(text);
         self.charge(vm, text.len())?;
-        Ok(text.to_vec())
+        vm.copied(text)
     }
 
     /// Text of a member, on one line.

@@ -99,10 +99,11 @@ fn rep(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let text = vm.check_text(args, 0)?;
     let count = usize::try_from(vm.check_integer(args, 1)? as i32).unwrap_or(0);
     let length = text.len().saturating_mul(count);
-    vm.check_room(length)?;
-    let mut out = Vec::with_capacity(length);
+    let mut out = vm.buffer(length)?;
     // A few copies make a block; blocks make the rest.
-    let block = text.repeat(count.min(BLOCK_BYTES / text.len().max(1) + 1));
+    let is_block = text.len() >= BLOCK_BYTES;
+    let in_block = BLOCK_BYTES / text.len().max(1) + 1;
+    let block = if is_block { text } else { text.repeat(count.min(in_block)) };
     while out.len() < length {
         let piece = &block[..block.len().min(length - out.len())];
         out.extend_from_slice(piece);
@@ -123,7 +124,7 @@ fn sub(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if let Some(copy) = Short::of(part) {
         return vm.string(copy.bytes()).map(Ret::One);
     }
-    let part = part.to_vec();
+    let part = vm.copied(part)?;
     vm.string_of(part).map(Ret::One)
 }
 
@@ -229,7 +230,7 @@ fn search(
 
 /// A part of a text.
 fn part(vm: &mut Vm, text: Str, start: usize, end: usize) -> Result<Value, Stop> {
-    let part = vm.heap.bytes(text)[start..end].to_vec();
+    let part = vm.copied(&vm.heap.bytes(text)[start..end])?;
     vm.string_of(part)
 }
 
@@ -368,18 +369,19 @@ fn replace_all(
         match found {
             Some(found) if found.end > at => at = found.end,
             _ if at < length => {
+                vm.reserve(&mut out, 1)?;
                 out.push(vm.heap.bytes(subject.text)[at]);
                 at += 1;
             }
             _ => break,
         }
-        vm.check_room(out.len())?;
         if subject.skip == 1 {
             break;
         }
     }
-    out.extend_from_slice(&vm.heap.bytes(subject.text)[at.min(length)..]);
-    vm.check_room(out.len())?;
+    let rest = &vm.heap.bytes(subject.text)[at.min(length)..];
+    vm.reserve(&mut out, rest.len())?;
+    out.extend_from_slice(rest);
     Ok((out, count))
 }
 
@@ -403,11 +405,10 @@ fn replace(
         _ => return expand(vm, host, text, found, replacement, out),
     };
     if !value.is_truthy() {
-        out.extend_from_slice(&vm.heap.bytes(text)[found.start..found.end]);
-        return Ok(());
+        return append(vm, host, out, Value::Str(text), found.start..found.end);
     }
-    match vm.text_of(value) {
-        Some(bytes) => append(vm, host, out, &bytes),
+    match vm.text_of(value).map(|bytes| bytes.len()) {
+        Some(length) => append(vm, host, out, value, 0..length),
         None => {
             let kind = value.type_name();
             Err(vm.fail(format!("invalid replacement value (a {kind})")))
@@ -415,11 +416,20 @@ fn replace(
     }
 }
 
-/// Appends a part of a replacement, whose length a script chooses.
-fn append(vm: &mut Vm, host: &mut dyn Host, out: &mut Vec<u8>, part: &[u8]) -> Result<(), Stop> {
-    vm.check_room(out.len() + part.len())?;
-    out.extend_from_slice(part);
-    vm.work(host, part.len() / BYTES_PER_STEP)
+/// Appends a part of a string or number to a replacement: a script chooses its length.
+fn append(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    out: &mut Vec<u8>,
+    value: Value,
+    part: std::ops::Range<usize>,
+) -> Result<(), Stop> {
+    let length = part.len();
+    let text = vm.bytes_of(value).unwrap_or_default();
+    vm.reserve(out, length)?;
+    out.extend_from_slice(&text[part]);
+    drop(text);
+    vm.work(host, length / BYTES_PER_STEP)
 }
 
 /// Appends a replacement text, with `%1` for captures.
@@ -431,19 +441,20 @@ fn expand(
     replacement: Value,
     out: &mut Vec<u8>,
 ) -> Result<(), Stop> {
-    let replacement = vm.text_of(replacement).unwrap_or_default();
+    let replacement = match replacement {
+        Value::Str(text) => vm.copied(vm.heap.bytes(text))?,
+        other => vm.text_of(other).unwrap_or_default().into_owned(),
+    };
     vm.work(host, replacement.len() / BYTES_PER_STEP)?;
     let mut bytes = replacement.iter();
     while let Some(byte) = bytes.next() {
+        vm.reserve(out, 1)?;
         if *byte != b'%' {
             out.push(*byte);
             continue;
         }
         match bytes.next().copied().unwrap_or(0) {
-            b'0' => {
-                let whole = vm.heap.bytes(text)[found.start..found.end].to_vec();
-                append(vm, host, out, &whole)?;
-            }
+            b'0' => append(vm, host, out, Value::Str(text), found.start..found.end)?,
             digit @ b'1'..=b'9' => {
                 let index = usize::from(digit - b'1');
                 let value = match found.captures.get(index) {
@@ -451,8 +462,8 @@ fn expand(
                     None if index == 0 => part(vm, text, found.start, found.end)?,
                     None => return Err(vm.fail("invalid capture index")),
                 };
-                let value = vm.text_of(value).unwrap_or_default();
-                append(vm, host, out, &value)?;
+                let length = vm.text_of(value).unwrap_or_default().len();
+                append(vm, host, out, value, 0..length)?;
             }
             other => out.push(other),
         }

@@ -117,7 +117,7 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     while let Some(option) = layout.next_option() {
         let bytes = layout.option_size(vm, option)?;
         let padding = layout.padding(out.len(), option, bytes);
-        vm.check_room(out.len() + padding + bytes)?;
+        vm.reserve(&mut out, padding + bytes + size_of::<f64>())?;
         out.resize(out.len() + padding, 0);
         match option {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
@@ -147,7 +147,7 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
                 if text.len() < count {
                     return Err(vm.argument_error(argument + 1, "string too short"));
                 }
-                vm.check_room(out.len() + count)?;
+                vm.reserve(&mut out, count + 1)?;
                 out.extend_from_slice(&text[..count]);
                 if option == b's' {
                     out.push(0);

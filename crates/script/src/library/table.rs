@@ -46,7 +46,7 @@ fn concat(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
             let text = format!("invalid value ({kind}) at index {index} in table for 'concat'");
             return Err(vm.fail(text));
         };
-        vm.check_room(out.len() + text.len() + separator.len())?;
+        vm.reserve(&mut out, text.len() + separator.len())?;
         out.extend_from_slice(&text);
         if index < last {
             out.extend_from_slice(&separator);

@@ -1,16 +1,14 @@
 //! Operations on values: conversions, arithmetic, comparisons, concatenation, indexing.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::{Stop, Vm};
 use crate::host::Host;
-use crate::limits::JOINED_BYTES_KEPT;
+use crate::limits::{JOINED_BYTES_KEPT, NUMBER_BYTES_MAX};
 use crate::number;
 use crate::program::Op;
 use crate::value::{Str, TableId, Value};
-
-/// Bytes of a number as text.
-const NUMBER_BYTES_MAX: usize = 24;
 
 /// Metamethods that may follow each other.
 const CHAIN_MAX: usize = 100;
@@ -30,18 +28,23 @@ impl Vm {
         }
     }
 
-    /// Text of a string or number; `None` for other values.
-    pub(crate) fn text_of(&self, value: Value) -> Option<Vec<u8>> {
+    /// Text of a string or number; `None` for other values. Counts as work on all of it.
+    pub(crate) fn text_of(&self, value: Value) -> Option<Cow<'_, [u8]>> {
+        let text = self.bytes_of(value)?;
+        if let Value::Str(_) = value {
+            self.heap.spend_bytes(text.len());
+        }
+        Some(text)
+    }
+
+    /// As [`Vm::text_of`], for who looks at a part.
+    pub(crate) fn bytes_of(&self, value: Value) -> Option<Cow<'_, [u8]>> {
         match value {
-            Value::Str(text) => {
-                let text = self.heap.bytes(text);
-                self.heap.spend_bytes(text.len());
-                Some(text.to_vec())
-            }
+            Value::Str(text) => Some(Cow::Borrowed(self.heap.bytes(text))),
             Value::Number(number) => {
                 let mut text = Vec::new();
                 number::push(&mut text, number);
-                Some(text)
+                Some(Cow::Owned(text))
             }
             _ => None,
         }
@@ -297,10 +300,9 @@ impl Vm {
                 _ => NUMBER_BYTES_MAX,
             };
         }
-        self.check_room(length)?;
         let is_kept = length <= JOINED_BYTES_KEPT;
-        let mut text =
-            if is_kept { std::mem::take(&mut self.joined) } else { Vec::with_capacity(length) };
+        let mut text = if is_kept { std::mem::take(&mut self.joined) } else { Vec::new() };
+        self.reserve(&mut text, length)?;
         for index in from..=to {
             match if index == to { last } else { self.stack[index] } {
                 Value::Str(part) => text.extend_from_slice(self.heap.bytes(part)),

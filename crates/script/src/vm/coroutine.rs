@@ -1,5 +1,7 @@
 //! Coroutines: the machine exchanges its stack and frames for those of the coroutine.
 
+use std::borrow::Cow;
+
 use super::call::Called;
 use super::{ALL, Frame, Kind, Stop, ThreadState, Vm};
 use crate::host::Host;
@@ -189,7 +191,7 @@ impl Vm {
             return self.hand_over(false, &[error]).map(Ok);
         }
         self.frames.pop();
-        if let Some(text) = self.text_of(error) {
+        if let Some(text) = self.text_of(error).map(Cow::into_owned) {
             // A library function that has resumed it is no place in a source.
             let is_below_native = self
                 .frames

@@ -175,9 +175,10 @@ impl Vm {
 
     /// An error of a library function: it has the position of the calling function.
     pub(crate) fn fail(&mut self, text: impl AsRef<[u8]>) -> Stop {
-        let mut message = self.position(1);
-        message.extend_from_slice(text.as_ref());
-        self.plain_error(&message)
+        match self.concatenated(&[&self.position(1), text.as_ref()]) {
+            Ok(message) => self.plain_error(&message),
+            Err(stop) => stop,
+        }
     }
 
     /// An error of an operation: with a position when an instruction makes it.

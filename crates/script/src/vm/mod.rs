@@ -555,6 +555,30 @@ impl Vm {
         self.heap.check_room(bytes).map_err(|_| self.out_of_memory())
     }
 
+    /// Makes room in a buffer for `more` bytes.
+    pub(crate) fn reserve(&self, buffer: &mut Vec<u8>, more: usize) -> Result<(), Stop> {
+        self.heap.reserve(buffer, more).map_err(|_| self.out_of_memory())
+    }
+
+    /// An empty buffer with room for so many bytes.
+    pub(crate) fn buffer(&self, bytes: usize) -> Result<Vec<u8>, Stop> {
+        let mut buffer = Vec::new();
+        self.reserve(&mut buffer, bytes)?;
+        Ok(buffer)
+    }
+
+    /// A copy of bytes.
+    pub(crate) fn copied(&self, bytes: &[u8]) -> Result<Vec<u8>, Stop> {
+        self.concatenated(&[bytes])
+    }
+
+    /// Several pieces as one.
+    pub(crate) fn concatenated(&self, pieces: &[&[u8]]) -> Result<Vec<u8>, Stop> {
+        let mut whole = self.buffer(pieces.iter().map(|piece| piece.len()).sum())?;
+        pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+        Ok(whole)
+    }
+
     /// Stack as library functions may rearrange it: arguments only.
     pub(crate) fn args_slice(&self, args: Args) -> &[Value] {
         &self.stack[args.at..args.at + args.count]

@@ -11,6 +11,7 @@ use super::state::{Reach, Restart, RunState, Spanning};
 use super::undo::Undo;
 use crate::access::section::Enter;
 use crate::command::CommandId;
+use crate::error::CommandError;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
 use crate::limits::{SCRIPT_STEP_US_MAX, SEEN_SLOTS_MAX};
@@ -63,15 +64,11 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
             return Err(Abort(BEGINS_ANEW));
         }
         self.executor.reply.clear();
-        let mut buffer = std::mem::take(self.arguments);
-        buffer.fill(arguments.iter().copied());
         self.executor.reply.set_protocol(match protocol {
             Protocol::Resp2 => WireProtocol::Resp2,
             Protocol::Resp3 => WireProtocol::Resp3,
         });
-        let result = self.execute(&buffer.view());
-        *self.arguments = buffer;
-        match result {
+        match self.execute_copied(arguments) {
             Ok(()) => Ok(self.last_reply()),
             Err(Refusal::Error(id, text)) => {
                 self.executor.reply.clear();
@@ -122,7 +119,9 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
 
     fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
         let mut buffer = ArgumentBuffer::default();
-        buffer.fill(arguments.iter().copied());
+        if buffer.fill(arguments.iter().copied()).is_err() {
+            return Some(false);
+        }
         let args = buffer.view();
         let (id, _) = self.find_named(&args).ok()?;
         Some(permission::may_call(&self.executor, (id, &args)))
@@ -139,6 +138,23 @@ fn no_memory<'a>() -> Answer<'a> {
 }
 
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
+    /// Executes a command with a copy of its arguments.
+    fn execute_copied(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
+        if let Err(error) = self.executor.check_call_room(arguments) {
+            return Err(Refusal::Error(None, error.wire().into_owned()));
+        }
+        let mut buffer = std::mem::take(self.arguments);
+        let result = match buffer.fill(arguments.iter().copied()) {
+            Ok(()) => self.execute(&buffer.view()),
+            Err(_) => {
+                let bytes = arguments.iter().map(|argument| argument.len() as u64).sum();
+                Err(Refusal::Error(None, CommandError::NoMemory(bytes).wire().into_owned()))
+            }
+        };
+        *self.arguments = buffer;
+        result
+    }
+
     /// The reply of the last command, which the buffer keeps until the next one.
     fn last_reply(&mut self) -> Answer<'_> {
         let room = Room::of(self.executor.shared);

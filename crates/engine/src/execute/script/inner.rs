@@ -339,6 +339,9 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
                 unit.mark_held_timed(self.executor.shared, self.executor.worker);
             }
         }
+        if self.undo.as_ref().is_some_and(Undo::is_full) {
+            self.make_irrevocable()?;
+        }
         let database = self.executor.session.database;
         let section = self.section;
         if let (Reach::Unit(unit), Some(undo)) = (&mut self.state.reach, &mut self.undo) {

@@ -473,12 +473,15 @@ fn count_errors<E>(executor: &Executor<'_, '_, E>, request: Request<'_>, reply: 
 /// Answers the error of a run.
 fn fail<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>, error: ScriptError) {
     // Errors are counted by their first word, of a text on one line.
-    let on_one_line = |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
-    let mut text: Vec<u8> = error.message.into_iter().map(on_one_line).collect();
+    let mut text = error.message;
+    text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
     if let Some((chunk, line)) = error.place {
-        text.extend_from_slice(b" script: on @");
-        text.extend_from_slice(&chunk);
-        text.extend_from_slice(format!(":{line}.").as_bytes());
+        let line = format!(":{line}.");
+        let place = [b" script: on @", &*chunk, line.as_bytes()].concat();
+        // A script chooses how long the text is: without memory for the place it goes without.
+        if text.try_reserve_exact(place.len()).is_ok() {
+            text.extend_from_slice(&place);
+        }
     }
     executor.count_failed(request.id, 1);
     if error.is_counted {

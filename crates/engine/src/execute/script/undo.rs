@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tidemill_store::{Disposal, EntryRef, EntryTarget, Heap, KeyHash, OwnedEntry, Section};
 
 use crate::access::unit::Unit;
-use crate::limits::UNDONE_KEYS_SCANNED_MAX;
+use crate::limits::{UNDONE_KEYS_MAX, UNDONE_KEYS_SCANNED_MAX};
 
 /// A key and its entry before.
 struct Before<'g> {
@@ -46,6 +46,11 @@ impl<'g> Undo<'g> {
             self.index().insert((database, key_hash.hash), place);
         }
         self.log.push(Before { database, key: key.into(), key_hash, entry });
+    }
+
+    /// True if so many keys were noted that the run had better not be taken back any more.
+    pub(super) fn is_full(&self) -> bool {
+        self.log.len() >= UNDONE_KEYS_MAX
     }
 
     /// True if a key was noted. One that is not found although it was is noted twice, which does no

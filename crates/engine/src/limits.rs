@@ -133,7 +133,7 @@ pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 
 /// Bytes from which on it is asked whether there is memory for them before they are allocated in
 /// pieces.
-pub const LARGE_BYTES_MIN: u64 = 256 * 1024;
+pub const LARGE_BYTES_MIN: u64 = 64 * 1024;
 
 /// Bytes of nodes that a change of one element of a collection copies: a leaf and those on the way
 /// to it.

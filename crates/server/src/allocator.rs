@@ -8,6 +8,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -16,7 +17,7 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
 
-use crate::limits::THREAD_BYTES;
+use crate::limits::{RESERVE_BLOCK_BYTES, RESERVE_BLOCKS, RESERVED_FOR_BYTES_MAX, THREAD_BYTES};
 
 /// The binary's allocator: jemalloc, and a note of what could not be had. The standard library
 /// tells that to the standard error only, and its hook is unstable.
@@ -34,17 +35,73 @@ pub(crate) fn failed_bytes() -> Option<usize> {
     Some(FAILED_BYTES.get()).filter(|&bytes| bytes > 0)
 }
 
+/// Memory that is kept back, in blocks that are neighbours as a rule: jemalloc cannot cut a block
+/// without memory for its notes, which it gets back where freed blocks become one.
+struct Reserve {
+    _blocks: [Vec<u8>; RESERVE_BLOCKS],
+}
+
+/// Bytes of all reserves.
+static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// What this thread keeps back; see [`keep_reserve`].
+    static RESERVE: Cell<Option<Reserve>> = const { Cell::new(None) };
+    /// This thread has touched its reserve, and allocates nothing on trial: unlike the reserve
+    /// itself, it can be asked for at any time.
+    static MAY_USE_RESERVE: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Reserve {
+    fn new() -> Option<Reserve> {
+        let mut blocks = [const { Vec::new() }; RESERVE_BLOCKS];
+        for block in &mut blocks {
+            block.try_reserve_exact(RESERVE_BLOCK_BYTES).ok()?;
+        }
+        RESERVED_BYTES.fetch_add(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
+        Some(Reserve { _blocks: blocks })
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        RESERVED_BYTES.fetch_sub(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
+    }
+}
+
+/// Keeps memory back for allocations of the calling thread that cannot fail, in the arena that they
+/// come from: what is too small to be asked for before a change begins, and the allocator's own
+/// notes. An allocation that fails gives it up and is tried once more. False if there is none.
+pub(crate) fn keep_reserve() -> bool {
+    if MAY_USE_RESERVE.get() {
+        return true;
+    }
+    let reserve = Reserve::new();
+    MAY_USE_RESERVE.set(reserve.is_some());
+    RESERVE.set(reserve);
+    MAY_USE_RESERVE.get()
+}
+
+/// Repeats an allocation that failed, with the memory that the thread has kept back.
 #[cold]
-fn note_failed(bytes: usize) {
+fn allocated_again(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let may_use_reserve = bytes <= RESERVED_FOR_BYTES_MAX && MAY_USE_RESERVE.replace(false);
+    if may_use_reserve {
+        // None where the thread is ending, and its reserve is gone.
+        drop(RESERVE.try_with(Cell::take));
+        let pointer = allocate();
+        if !pointer.is_null() {
+            return pointer;
+        }
+    }
     FAILED_BYTES.set(bytes);
+    std::ptr::null_mut()
 }
 
 #[inline]
-fn noted(pointer: *mut u8, bytes: usize) -> *mut u8 {
-    if pointer.is_null() {
-        note_failed(bytes);
-    }
-    pointer
+fn allocated(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let pointer = allocate();
+    if pointer.is_null() { allocated_again(bytes, allocate) } else { pointer }
 }
 
 // SAFETY: jemalloc is an allocator, and everything goes to it and comes from it unchanged.
@@ -52,19 +109,19 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that jemalloc asks for; here and below.
-        noted(unsafe { Jemalloc.alloc(layout) }, layout.size())
+        allocated(layout.size(), || unsafe { Jemalloc.alloc(layout) })
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        noted(unsafe { Jemalloc.alloc_zeroed(layout) }, layout.size())
+        allocated(layout.size(), || unsafe { Jemalloc.alloc_zeroed(layout) })
     }
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: as above.
-        noted(unsafe { Jemalloc.realloc(pointer, layout, bytes) }, bytes)
+        // SAFETY: as above; one that failed has left the block as it was.
+        allocated(bytes, || unsafe { Jemalloc.realloc(pointer, layout, bytes) })
     }
 
     #[inline]
@@ -107,9 +164,10 @@ pub(crate) fn memory() -> Option<AllocatorMemory> {
     epoch::advance().ok()?;
     let bytes = |value: tikv_jemalloc_ctl::Result<usize>| value.map(|bytes| bytes as u64).ok();
     let muzzy_bytes = size(ALL_ARENAS_MUZZY_PAGES)? * size(PAGE_BYTES)?;
+    let reserved_bytes = RESERVED_BYTES.load(Ordering::Relaxed) as u64;
     Some(AllocatorMemory {
-        allocated_bytes: bytes(stats::allocated::read())?,
-        active_bytes: bytes(stats::active::read())?,
+        allocated_bytes: bytes(stats::allocated::read())?.saturating_sub(reserved_bytes),
+        active_bytes: bytes(stats::active::read())?.saturating_sub(reserved_bytes),
         resident_bytes: bytes(stats::resident::read())?,
         muzzy_bytes: muzzy_bytes as u64,
     })
@@ -231,16 +289,21 @@ pub(crate) fn flush_thread_cache() {
     };
 }
 
-/// True if `bytes` more can be had by the calling thread, as one block or in pieces.
+/// True if `bytes` more can be had by the calling thread.
 ///
-/// They are allocated for a moment, and left to the thread's arena: what other threads allocate
-/// meanwhile does not come from there, so that those who got this answer at the same time are not
-/// promised the same memory.
+/// They are allocated for a moment as one block, and left to the thread's arena: what other threads
+/// allocate meanwhile does not come from there, so that those who got this answer at the same time
+/// are not promised the same memory. The thread's reserve stays beside them.
 pub(crate) fn has_room(bytes: usize) -> bool {
+    if !keep_reserve() {
+        return false;
+    }
+    MAY_USE_RESERVE.set(false);
     let mut block = Vec::<u8>::new();
     let is_there = block.try_reserve_exact(bytes).is_ok();
     // Without this the compiler may leave the allocation out, and take it for successful.
     std::hint::black_box(&block);
+    MAY_USE_RESERVE.set(true);
     is_there
 }
 
@@ -408,16 +471,14 @@ pub(crate) mod tests {
 
     /// Variable that tells this program to be the child of the test of its name.
     const IS_LIMITED: &str = "TIDEMILL_TEST_LIMITED";
+    const BLOCK_BYTES: usize = 128 << 10;
 
-    #[test]
-    fn room_is_memory_that_the_system_gives_or_one_block_that_the_arena_has() {
+    /// Runs a test's body in a process of its own: a limit is one of a process, and other tests
+    /// allocate.
+    fn in_child(body: fn()) {
         if std::env::var_os(IS_LIMITED).is_some() {
-            return look_for_room_in_pieces();
+            return body();
         }
-        assert!(has_room(1 << 20));
-        assert!(!has_room(1 << 50), "an address space has 2^47 bytes");
-        assert!(!has_room(usize::MAX));
-        // The limit is one of a process, and other tests allocate.
         let own = std::env::current_exe().expect("this test");
         let name = std::thread::current().name().expect("a test's thread has its name").to_owned();
         let status = std::process::Command::new(own)
@@ -428,26 +489,48 @@ pub(crate) mod tests {
         assert!(status.success(), "{status}");
     }
 
-    /// Keeps every second one of the blocks that fill the memory, under a limit that lets nothing
-    /// be mapped.
-    fn look_for_room_in_pieces() {
-        const BLOCK_BYTES: usize = 128 << 10;
+    /// Fills the memory, of which the system gives no more from now on; there is a reserve.
+    fn fill_memory() -> Vec<Vec<u8>> {
         let mut blocks: Vec<Vec<u8>> = Vec::with_capacity(4096);
         blocks.extend((0..256).map(|_| vec![1; BLOCK_BYTES]));
+        assert!(keep_reserve());
         let present = getrlimit(Resource::As);
         setrlimit(Resource::As, Rlimit { current: Some(1), ..present })
             .expect("a limit may be lowered");
-        let mut block = Vec::new();
-        while block.try_reserve_exact(BLOCK_BYTES).is_ok() {
-            blocks.push(std::mem::take(&mut block));
+        while has_room(BLOCK_BYTES) {
+            blocks.push(Vec::with_capacity(BLOCK_BYTES));
         }
-        for index in (0..256).step_by(2) {
-            blocks[index] = Vec::new();
-        }
-        assert!(has_room(BLOCK_BYTES), "the blocks that were freed");
-        assert!(!has_room(4 * BLOCK_BYTES), "there is no such block");
-        drop(blocks);
-        assert!(has_room(4 * BLOCK_BYTES), "all is free again");
+        blocks
+    }
+
+    #[test]
+    fn room_is_memory_that_the_system_gives_or_one_block_that_the_arena_has() {
+        assert!(has_room(1 << 20));
+        assert!(!has_room(1 << 50), "an address space has 2^47 bytes");
+        assert!(!has_room(usize::MAX));
+        in_child(|| {
+            let mut blocks = fill_memory();
+            for index in (0..256).step_by(2) {
+                blocks[index] = Vec::new();
+            }
+            assert!(has_room(BLOCK_BYTES), "the blocks that were freed");
+            assert!(!has_room(4 * BLOCK_BYTES), "there is no such block");
+            drop(blocks);
+            assert!(has_room(4 * BLOCK_BYTES), "all is free again");
+        });
+    }
+
+    #[test]
+    fn allocations_that_fail_get_the_reserve_and_it_comes_back() {
+        in_child(|| {
+            let blocks = fill_memory();
+            let more: Vec<Vec<u8>> = (0..16).map(|_| vec![1; BLOCK_BYTES]).collect();
+            assert!(!keep_reserve(), "there is no memory for it");
+            assert!(!has_room(1), "the little that is left is for what cannot fail");
+            drop((blocks, more));
+            assert!(keep_reserve(), "all is free again");
+            assert!(has_room(BLOCK_BYTES));
+        });
     }
 
     #[test]

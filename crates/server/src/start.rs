@@ -635,6 +635,10 @@ impl Host for Process {
         allocator::has_room(bytes)
     }
 
+    fn keep_reserve(&self) -> bool {
+        allocator::keep_reserve()
+    }
+
     fn has_room_for_thread(&self) -> bool {
         allocator::has_room_for_thread()
     }

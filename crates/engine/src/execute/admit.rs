@@ -169,7 +169,7 @@ fn permit<E: Enter>(
     let mut target = None;
     let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
-    } else if executor.worker.is_limited()
+    } else if executor.worker.may_refuse_memory()
         && command.flags.contains(Flags::DENYOOM)
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
     {

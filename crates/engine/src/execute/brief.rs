@@ -179,7 +179,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         let worker = &*self.worker;
         !self.shared.may_hold_back()
             && !worker.must_reclaim()
-            && (!worker.is_limited()
+            && (!worker.may_refuse_memory()
                 || !self.shared.commands.command(id).flags.contains(Flags::DENYOOM)
                 || matches!(self.make_room(), Ok(None)))
     }

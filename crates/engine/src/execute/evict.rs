@@ -63,14 +63,21 @@ impl<E: Enter> Executor<'_, '_, E> {
     ///
     /// # Errors
     ///
-    /// [`CommandError::OutOfMemory`] when no key may be evicted.
+    /// [`CommandError::OutOfMemory`] when no key may be evicted; another one when the system has no
+    /// memory left.
     #[inline(never)]
     pub(crate) fn make_room(&mut self) -> Result<Option<WaitTarget>, CommandError> {
         let Executor { shared, worker, reader, .. } = self;
         // In a pause nothing is changed, and writes wait; what is loaded may take more than the
         // limit, as in Valkey.
         let waits = shared.is_paused() || shared.loading.is_running();
-        if worker.replays() || claims(shared, worker) || waits {
+        if worker.replays() || waits {
+            return Ok(None);
+        }
+        if worker.lacks_memory {
+            return Err("OOM command not allowed: the system has no memory left".into());
+        }
+        if claims(shared, worker) {
             return Ok(None);
         }
         let end = run(shared, worker, *reader, claims);

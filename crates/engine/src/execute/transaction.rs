@@ -328,7 +328,7 @@ fn check_memory<E: Enter>(
     let denied = |queued: &Queued| {
         executor.shared.commands.command(queued.id).flags.contains(Flags::DENYOOM)
     };
-    if executor.worker.is_limited()
+    if executor.worker.may_refuse_memory()
         && transaction.queued.iter().any(denied)
         && let Some(target) = executor.make_room()?
     {

@@ -101,7 +101,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             && !worker.must_reclaim()
             && worker.changes_quietly(shared)
             && shared.tracking.prefixes.count() == 0;
-        is_admitted && (!worker.is_limited() || matches!(self.make_room(), Ok(None)))
+        is_admitted && (!worker.may_refuse_memory() || matches!(self.make_room(), Ok(None)))
     }
 
     /// Carries out as many of the requests of a run as can be, and returns their number; none if

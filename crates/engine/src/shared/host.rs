@@ -162,6 +162,12 @@ pub trait Host: Send + Sync + 'static {
         true
     }
 
+    /// Keeps memory back for allocations of the calling thread that cannot fail; false if there is
+    /// none to be kept back, now that such an allocation has taken it.
+    fn keep_reserve(&self) -> bool {
+        true
+    }
+
     /// True if the system would give the process what a new thread takes.
     fn has_room_for_thread(&self) -> bool {
         true

@@ -124,6 +124,8 @@ pub struct Worker {
     /// True if what is written cannot be made to last, as of the last boundary: no further write is
     /// taken.
     pub(crate) refuses_writes: bool,
+    /// The system had no memory for what cannot fail: a reserve was taken, and is not there again.
+    pub(crate) lacks_memory: bool,
     /// A script runs for so long that only few commands are taken, as of the last boundary.
     pub(crate) busy: Option<Kind>,
     /// True if writes are refused, data is being loaded, or a script is busy, as of the last
@@ -208,6 +210,7 @@ impl Worker {
             judges_unusually: false,
             serves_import: false,
             refuses_writes: false,
+            lacks_memory: false,
             busy: None,
             is_restricted: false,
             runs_script: false,
@@ -288,6 +291,7 @@ impl Worker {
         stats.script_bytes.set(script_bytes as u64);
         stats.function_bytes.set(function_bytes as u64);
         self.lease.settle(self.used_bytes());
+        self.lacks_memory = !shared.host.keep_reserve();
         let is_unsaved = shared.snapshots.has_failed()
             && self.settings.stops_writes_on_save_error
             && !self.settings.save_points.is_empty();
@@ -337,6 +341,13 @@ impl Worker {
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.lease.is_limited()
+    }
+
+    /// True if commands that take memory have to ask for it: `maxmemory` is set, or the system has
+    /// none left.
+    #[inline]
+    pub(crate) fn may_refuse_memory(&self) -> bool {
+        self.lease.is_limited() || self.lacks_memory
     }
 
     /// True if the worker has keys to evict in its next iteration, with no sleep before.

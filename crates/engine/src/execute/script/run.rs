@@ -183,7 +183,7 @@ fn is_out_of_memory<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     how: ScriptCommand,
 ) -> Result<bool, WaitTarget> {
-    if how.is_read_only || !executor.worker.is_limited() {
+    if how.is_read_only || !executor.worker.may_refuse_memory() {
         return Ok(false);
     }
     match executor.make_room() {

@@ -35,11 +35,14 @@ pub(crate) fn failed_bytes() -> Option<usize> {
     Some(FAILED_BYTES.get()).filter(|&bytes| bytes > 0)
 }
 
-/// Memory that is kept back, in blocks that are neighbours as a rule: jemalloc cannot cut a block
+/// Memory that is kept back, in blocks of which most are neighbours: jemalloc cannot cut a block
 /// without memory for its notes, which it gets back where freed blocks become one.
 struct Reserve {
     _blocks: [Vec<u8>; RESERVE_BLOCKS],
 }
+
+/// Distance of two blocks that are neighbours, at most: jemalloc shifts a block within a page more.
+const NEIGHBOUR_BYTES_MAX: usize = RESERVE_BLOCK_BYTES + 8192;
 
 /// Bytes of all reserves.
 static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -57,6 +60,12 @@ impl Reserve {
         let mut blocks = [const { Vec::new() }; RESERVE_BLOCKS];
         for block in &mut blocks {
             block.try_reserve_exact(RESERVE_BLOCK_BYTES).ok()?;
+        }
+        blocks.sort_unstable_by_key(|block| block.as_ptr());
+        let distance = |pair: &[Vec<u8>]| pair[1].as_ptr().addr() - pair[0].as_ptr().addr();
+        let pairs = blocks.windows(2).map(distance);
+        if pairs.filter(|&bytes| bytes <= NEIGHBOUR_BYTES_MAX).count() < RESERVE_BLOCKS / 2 {
+            return None;
         }
         RESERVED_BYTES.fetch_add(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
         Some(Reserve { _blocks: blocks })

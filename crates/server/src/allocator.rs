@@ -17,7 +17,7 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
 
-use crate::limits::{RESERVE_BLOCK_BYTES, RESERVE_BLOCKS, RESERVED_FOR_BYTES_MAX, THREAD_BYTES};
+use crate::limits::{RESERVE_BYTES, RESERVED_FOR_BYTES_MAX, THREAD_BYTES};
 
 /// The binary's allocator: jemalloc, and a note of what could not be had. The standard library
 /// tells that to the standard error only, and its hook is unstable.
@@ -35,14 +35,10 @@ pub(crate) fn failed_bytes() -> Option<usize> {
     Some(FAILED_BYTES.get()).filter(|&bytes| bytes > 0)
 }
 
-/// Memory that is kept back, in blocks of which most are neighbours: jemalloc cannot cut a block
-/// without memory for its notes, which it gets back where freed blocks become one.
+/// Memory that is kept back, counted in [`RESERVED_BYTES`].
 struct Reserve {
-    _blocks: [Vec<u8>; RESERVE_BLOCKS],
+    _block: Vec<u8>,
 }
-
-/// Distance of two blocks that are neighbours, at most: jemalloc shifts a block within a page more.
-const NEIGHBOUR_BYTES_MAX: usize = RESERVE_BLOCK_BYTES + 8192;
 
 /// Bytes of all reserves.
 static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -57,47 +53,51 @@ thread_local! {
 
 impl Reserve {
     fn new() -> Option<Reserve> {
-        let mut blocks = [const { Vec::new() }; RESERVE_BLOCKS];
-        for block in &mut blocks {
-            block.try_reserve_exact(RESERVE_BLOCK_BYTES).ok()?;
-        }
-        blocks.sort_unstable_by_key(|block| block.as_ptr());
-        let distance = |pair: &[Vec<u8>]| pair[1].as_ptr().addr() - pair[0].as_ptr().addr();
-        let pairs = blocks.windows(2).map(distance);
-        if pairs.filter(|&bytes| bytes <= NEIGHBOUR_BYTES_MAX).count() < RESERVE_BLOCKS / 2 {
-            return None;
-        }
-        RESERVED_BYTES.fetch_add(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
-        Some(Reserve { _blocks: blocks })
+        let mut block = Vec::new();
+        block.try_reserve_exact(RESERVE_BYTES).ok()?;
+        RESERVED_BYTES.fetch_add(RESERVE_BYTES, Ordering::Relaxed);
+        Some(Reserve { _block: block })
     }
 }
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        RESERVED_BYTES.fetch_sub(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
+        RESERVED_BYTES.fetch_sub(RESERVE_BYTES, Ordering::Relaxed);
     }
 }
 
 /// Keeps memory back for allocations of the calling thread that cannot fail, in the arena that they
-/// come from: what is too small to be asked for before a change begins, and the allocator's own
-/// notes. An allocation that fails gives it up and is tried once more. False if there is none.
+/// come from: what is too small to be asked for before a change begins. An allocation that fails
+/// gives it up and is tried once more. False if there is none.
 pub(crate) fn keep_reserve() -> bool {
     if MAY_USE_RESERVE.get() {
         return true;
     }
-    let reserve = Reserve::new();
+    let reserve = Reserve::new().or_else(|| {
+        purge();
+        Reserve::new()
+    });
     MAY_USE_RESERVE.set(reserve.is_some());
     RESERVE.set(reserve);
     MAY_USE_RESERVE.get()
 }
 
 /// Repeats an allocation that failed, with the memory that the thread has kept back.
+///
+/// Freed memory is purged first: until then jemalloc leaves small freed pieces apart, and cuts a
+/// free block only for what has a 64th of its size.
 #[cold]
 fn allocated_again(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    let may_use_reserve = bytes <= RESERVED_FOR_BYTES_MAX && MAY_USE_RESERVE.replace(false);
-    if may_use_reserve {
+    if bytes <= RESERVED_FOR_BYTES_MAX && MAY_USE_RESERVE.replace(false) {
+        purge();
+        let pointer = allocate();
+        if !pointer.is_null() {
+            MAY_USE_RESERVE.set(true);
+            return pointer;
+        }
         // None where the thread is ending, and its reserve is gone.
         drop(RESERVE.try_with(Cell::take));
+        purge();
         let pointer = allocate();
         if !pointer.is_null() {
             return pointer;
@@ -539,6 +539,23 @@ pub(crate) mod tests {
             drop((blocks, more));
             assert!(keep_reserve(), "all is free again");
             assert!(has_room(BLOCK_BYTES));
+        });
+    }
+
+    #[test]
+    fn small_allocations_get_the_reserve_again_and_again() {
+        in_child(|| {
+            let mut small = Vec::with_capacity(1 << 18);
+            drop(fill_memory());
+            for _ in 0..3 {
+                while keep_reserve() {
+                    small.extend((0..100).map(|_| vec![1u8; 1000]));
+                }
+                // More than 30 MB are there.
+                assert!(small.len() > 20_000, "{}", small.len());
+                small.clear();
+                assert!(keep_reserve(), "all is free again");
+            }
         });
     }
 

@@ -17,7 +17,7 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
 
-use crate::limits::{RESERVE_BYTES, RESERVED_FOR_BYTES_MAX, THREAD_BYTES};
+use crate::limits::{RESERVE_BLOCK_BYTES, RESERVE_BLOCKS, RESERVED_FOR_BYTES_MAX, THREAD_BYTES};
 
 /// The binary's allocator: jemalloc, and a note of what could not be had. The standard library
 /// tells that to the standard error only, and its hook is unstable.
@@ -37,7 +37,7 @@ pub(crate) fn failed_bytes() -> Option<usize> {
 
 /// Memory that is kept back, counted in [`RESERVED_BYTES`].
 struct Reserve {
-    _block: Vec<u8>,
+    _blocks: [Vec<u8>; RESERVE_BLOCKS],
 }
 
 /// Bytes of all reserves.
@@ -53,16 +53,18 @@ thread_local! {
 
 impl Reserve {
     fn new() -> Option<Reserve> {
-        let mut block = Vec::new();
-        block.try_reserve_exact(RESERVE_BYTES).ok()?;
-        RESERVED_BYTES.fetch_add(RESERVE_BYTES, Ordering::Relaxed);
-        Some(Reserve { _block: block })
+        let mut blocks = [const { Vec::new() }; RESERVE_BLOCKS];
+        for block in &mut blocks {
+            block.try_reserve_exact(RESERVE_BLOCK_BYTES).ok()?;
+        }
+        RESERVED_BYTES.fetch_add(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
+        Some(Reserve { _blocks: blocks })
     }
 }
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        RESERVED_BYTES.fetch_sub(RESERVE_BYTES, Ordering::Relaxed);
+        RESERVED_BYTES.fetch_sub(RESERVE_BLOCKS * RESERVE_BLOCK_BYTES, Ordering::Relaxed);
     }
 }
 
@@ -74,6 +76,7 @@ pub(crate) fn keep_reserve() -> bool {
         return true;
     }
     let reserve = Reserve::new().or_else(|| {
+        flush_thread_cache();
         purge();
         Reserve::new()
     });

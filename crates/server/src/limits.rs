@@ -94,8 +94,12 @@ pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes that all connections of a worker together have reserved that way.
 pub const RESERVED_TOGETHER_BYTES_MAX: usize = 8 << 20;
 
-/// Memory that a worker keeps back for allocations that cannot fail. It is not touched before that.
-pub const RESERVE_BYTES: usize = 8 << 20;
+/// Blocks of memory that a worker keeps back for allocations that cannot fail. They are not touched
+/// before that.
+pub const RESERVE_BLOCKS: usize = 128;
+
+/// Bytes of each of them: more than caches of threads keep.
+pub const RESERVE_BLOCK_BYTES: usize = 64 << 10;
 
 /// Largest allocation that the reserve is given up for.
 pub const RESERVED_FOR_BYTES_MAX: usize = 4 << 20;

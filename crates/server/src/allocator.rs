@@ -44,7 +44,7 @@ struct Reserve {
 static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// What this thread keeps back; see [`keep_reserve`].
+    /// Reserve of this thread; see [`keep_reserve`].
     static RESERVE: Cell<Option<Reserve>> = const { Cell::new(None) };
     /// This thread has touched its reserve, and allocates nothing on trial: unlike the reserve
     /// itself, it can be asked for at any time.

@@ -42,7 +42,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         self.check_room(transaction.queued_bytes, 0, 0)
     }
 
-    /// Ok if there is memory for `argument_count` arguments of so many bytes together, which are
+    /// Ok if there is memory for `argument_count` arguments of together `bytes` bytes, which are
     /// stored, journaled, and copied for `copy_count` others.
     fn check_room(
         &self,

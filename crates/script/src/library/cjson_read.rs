@@ -61,7 +61,7 @@ pub(super) fn decode(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret
         return Err(vm.fail("JSON parser does not support UTF-16 or UTF-32"));
     }
     let settings = &vm.settings.json;
-    // What a token's text is shorter than.
+    // A token's text is shorter.
     let token_text = vm.buffer(text.len())?;
     let mut reader = Reader {
         text,

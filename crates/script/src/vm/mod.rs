@@ -560,7 +560,7 @@ impl Vm {
         self.heap.reserve(buffer, more).map_err(|_| self.out_of_memory())
     }
 
-    /// An empty buffer with room for so many bytes.
+    /// An empty buffer with room for `bytes` bytes.
     pub(crate) fn buffer(&self, bytes: usize) -> Result<Vec<u8>, Stop> {
         let mut buffer = Vec::new();
         self.reserve(&mut buffer, bytes)?;

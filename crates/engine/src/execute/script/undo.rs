@@ -48,7 +48,7 @@ impl<'g> Undo<'g> {
         self.log.push(Before { database, key: key.into(), key_hash, entry });
     }
 
-    /// True if so many keys were noted that the run had better not be taken back any more.
+    /// True if the log is full: the run is not taken back any more.
     pub(super) fn is_full(&self) -> bool {
         self.log.len() >= UNDONE_KEYS_MAX
     }

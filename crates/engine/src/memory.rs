@@ -2,13 +2,14 @@
 //!
 //! - One block (a copy, a table, a result) is allocated through this module, and fails by itself.
 //! - Many small blocks that are stored (the nodes of a tree, the arguments of a large request)
-//!   cannot fail one by one. Whether the system would give as much is asked before the change
-//!   begins: [`Room`]. It is no promise: what another thread takes between the question and the
-//!   change is gone.
+//!   cannot fail one by one. Whether there is as much for this worker is asked before the change
+//!   begins: [`Room`].
 //! - Replies fail by themselves, see
 //!   [`ReplyBuffer::has_failed`](tidemill_resp::encode::ReplyBuffer::has_failed).
 //!
-//! Everything else is bounded by constants, and ends the process when there is no memory for it.
+//! Everything else is bounded by constants. The worker's reserve is for it
+//! ([`Host::keep_reserve`](crate::shared::Host::keep_reserve)), and without it writes are
+//! refused.
 
 use std::borrow::Cow;
 
@@ -182,7 +183,7 @@ pub(crate) fn copy_range(
     Ok(bytes)
 }
 
-/// Memory that the system would give: asked for before a change begins, because what it stores is
+/// Memory that there is for the worker: asked for before a change begins, because what it stores is
 /// many small blocks, which cannot fail one by one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room<'k> {
@@ -199,7 +200,7 @@ impl<'k> Room<'k> {
     ///
     /// # Errors
     ///
-    /// [`CommandError::NoMemory`] when the system would not give them.
+    /// [`CommandError::NoMemory`] when there are not as many.
     #[inline]
     pub(crate) fn check(self, bytes: u64) -> Result<(), CommandError> {
         if bytes < LARGE_BYTES_MIN { Ok(()) } else { self.check_large(bytes) }

@@ -22,15 +22,19 @@ impl<E: Enter> Executor<'_, '_, E> {
         self.check_room(request_bytes(view), view.len(), copy_count)
     }
 
-    /// Ok if there is memory for what a script's command may take: the copy of its arguments that
-    /// it is executed with, and what a request takes.
-    pub(crate) fn check_call_room(&self, arguments: &[&[u8]]) -> Result<(), CommandError> {
-        let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
+    /// Ok if there is memory for what a script's command with arguments of `bytes` bytes may take
+    /// beside them.
+    #[inline]
+    pub(crate) fn check_call_room(
+        &self,
+        bytes: usize,
+        argument_count: usize,
+    ) -> Result<(), CommandError> {
         if (bytes as u64) < LARGE_BYTES_MIN {
             return Ok(());
         }
-        let copy_count = 1 + 4 * u64::from(self.shared.monitors.is_watched());
-        self.check_room(bytes, arguments.len(), copy_count)
+        let copy_count = 4 * u64::from(self.shared.monitors.is_watched());
+        self.check_room(bytes, argument_count, copy_count)
     }
 
     /// Ok if there is memory for the arguments of a transaction's commands once more, which are

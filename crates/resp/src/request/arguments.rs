@@ -151,30 +151,24 @@ pub struct ArgumentBuffer {
 }
 
 impl ArgumentBuffer {
-    /// Copies the arguments of a request, in the place of the ones before.
+    /// Copies the arguments of a request, in the place of the ones before; returns their bytes.
     ///
     /// # Errors
     ///
-    /// When there is no memory for that: there are no arguments then.
+    /// When there is no memory for all of them.
     pub fn fill<'a>(
         &mut self,
-        arguments: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>,
-    ) -> Result<(), TryReserveError> {
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<usize, TryReserveError> {
         self.spans.clear();
         self.bytes.clear();
-        let arguments = arguments.into_iter();
-        let (mut count, mut bytes) = (0, 0);
-        for argument in arguments.clone() {
-            count += 1;
-            bytes += argument.len();
-        }
-        self.spans.try_reserve(count)?;
-        self.bytes.try_reserve(bytes)?;
         for argument in arguments {
+            self.spans.try_reserve(1)?;
+            self.bytes.try_reserve(argument.len())?;
             self.spans.push(Span { start: self.bytes.len(), length: argument.len() });
             self.bytes.extend_from_slice(argument);
         }
-        Ok(())
+        Ok(self.bytes.len())
     }
 
     /// The arguments.

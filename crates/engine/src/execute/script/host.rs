@@ -140,16 +140,17 @@ fn no_memory<'a>() -> Answer<'a> {
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     /// Executes a command with a copy of its arguments.
     fn execute_copied(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
-        if let Err(error) = self.executor.check_call_room(arguments) {
-            return Err(Refusal::Error(None, error.wire().into_owned()));
-        }
         let mut buffer = std::mem::take(self.arguments);
-        let result = match buffer.fill(arguments.iter().copied()) {
-            Ok(()) => self.execute(&buffer.view()),
+        let has_room = match buffer.fill(arguments.iter().copied()) {
+            Ok(bytes) => self.executor.check_call_room(bytes, arguments.len()),
             Err(_) => {
                 let bytes = arguments.iter().map(|argument| argument.len() as u64).sum();
-                Err(Refusal::Error(None, CommandError::NoMemory(bytes).wire().into_owned()))
+                Err(CommandError::NoMemory(bytes))
             }
+        };
+        let result = match has_room {
+            Ok(()) => self.execute(&buffer.view()),
+            Err(error) => Err(Refusal::Error(None, error.wire().into_owned())),
         };
         *self.arguments = buffer;
         result

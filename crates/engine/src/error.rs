@@ -6,6 +6,9 @@ use std::fmt;
 /// Answer in the place of a reply that found no memory.
 pub(crate) const NO_MEMORY_FOR_REPLY: &str = "OOM no memory for the reply";
 
+/// Answer to a command that takes memory while the system has none left.
+pub(crate) const NO_MEMORY_LEFT: &str = "OOM command not allowed: the system has no memory left";
+
 /// A command's error. Its text is rendered here and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {

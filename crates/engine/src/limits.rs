@@ -373,8 +373,8 @@ pub const RUN_BUFFER_BYTES_MAX: usize = 16 << 10;
 /// Lookups of a run without locks beyond which it takes the token to repeat them under locks.
 pub const SEEN_SLOTS_MAX: usize = 1_024;
 
-/// Keys that a run of a script has written to until which it can be taken back; behind them it has
-/// its way before others.
+/// Keys of one run whose values before it are kept, so that it can be taken back. One that writes
+/// to more takes the token.
 pub const UNDONE_KEYS_MAX: usize = 4096;
 
 /// Keys of one run whose values before it are looked for one by one.

@@ -314,9 +314,8 @@ fn a_large_string_without_memory_is_refused_and_nothing_is_set() {
     let large = "x".repeat(2 * LIMIT_BYTES);
     let error = format!("-OOM no memory for {} bytes that the command needs\r\n", large.len());
     for text in OF_LARGE {
-        let request: Vec<String> = text.split(' ').map(|word| word.replace('@', &large)).collect();
         let mut input = Vec::new();
-        append(&mut input, &request);
+        append(&mut input, &words(&text.replace('@', &large)));
         eprintln!("{text}");
         BYTES_MAX.store(LIMIT_BYTES, Ordering::Relaxed);
         let reply_bytes = server.pipeline(client, &input);

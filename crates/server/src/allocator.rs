@@ -17,7 +17,7 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
 
-use crate::limits::{RESERVE_BLOCK_BYTES, RESERVE_BLOCKS, RESERVED_FOR_BYTES_MAX, THREAD_BYTES};
+use crate::limits::{RESERVE_BLOCK_BYTES, RESERVE_BLOCKS, RESERVE_REQUEST_BYTES_MAX, THREAD_BYTES};
 
 /// The binary's allocator: jemalloc, and a note of what could not be had. The standard library
 /// tells that to the standard error only, and its hook is unstable.
@@ -46,8 +46,8 @@ static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Reserve of this thread; see [`keep_reserve`].
     static RESERVE: Cell<Option<Reserve>> = const { Cell::new(None) };
-    /// This thread has touched its reserve, and allocates nothing on trial: unlike the reserve
-    /// itself, it can be asked for at any time.
+    /// True if this thread has a reserve and allocates nothing on trial. It has no destructor, so
+    /// that it can be read in every allocation.
     static MAY_USE_RESERVE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn keep_reserve() -> bool {
 /// free block only for what has a 64th of its size.
 #[cold]
 fn allocated_again(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    if bytes <= RESERVED_FOR_BYTES_MAX && MAY_USE_RESERVE.replace(false) {
+    if bytes <= RESERVE_REQUEST_BYTES_MAX && MAY_USE_RESERVE.replace(false) {
         purge();
         let pointer = allocate();
         if !pointer.is_null() {

@@ -102,7 +102,7 @@ pub const RESERVE_BLOCKS: usize = 128;
 pub const RESERVE_BLOCK_BYTES: usize = 64 << 10;
 
 /// Largest allocation that the reserve is given up for.
-pub const RESERVED_FOR_BYTES_MAX: usize = 4 << 20;
+pub const RESERVE_REQUEST_BYTES_MAX: usize = 4 << 20;
 
 /// Address space that a new thread takes: its stack, and an arena of the allocator.
 pub const THREAD_BYTES: usize = 8 << 20;

@@ -18,12 +18,12 @@ use rand_xoshiro::rand_core::Rng;
 use smallvec::SmallVec;
 use tidemill_store::{EntryRef, KeyClass, KeyHash, Section};
 
-use super::credit::{claims, tell_of_scarcity};
+use super::credit::{claims, is_exempt, tell_of_scarcity};
 use super::executor::Executor;
 use super::serve::edit_beside;
 use crate::access::locks::LockSet;
 use crate::access::section::{Enter, ReadSide};
-use crate::error::CommandError;
+use crate::error::{CommandError, NO_MEMORY_LEFT};
 use crate::limits::{
     EVICTION_ATTEMPTS_MAX, EVICTION_PAUSE_US, EVICTION_RETRY_US, EVICTIONS_BETWEEN_CLOCKS,
     SAMPLE_DRAWS_PER_KEY, SAMPLED_BUCKETS_MAX,
@@ -68,14 +68,11 @@ impl<E: Enter> Executor<'_, '_, E> {
     #[inline(never)]
     pub(crate) fn make_room(&mut self) -> Result<Option<WaitTarget>, CommandError> {
         let Executor { shared, worker, reader, .. } = self;
-        // In a pause nothing is changed, and writes wait; what is loaded may take more than the
-        // limit, as in Valkey.
-        let waits = shared.is_paused() || shared.loading.is_running();
-        if worker.replays() || waits {
+        if is_exempt(shared, worker) {
             return Ok(None);
         }
         if worker.lacks_memory {
-            return Err("OOM command not allowed: the system has no memory left".into());
+            return Err(NO_MEMORY_LEFT.into());
         }
         if claims(shared, worker) {
             return Ok(None);

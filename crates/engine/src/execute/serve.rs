@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::{Found, Section, SlotNumber};
 
-use super::credit::refuses_waiter;
+use super::credit::check_waiter_memory;
 use super::permission;
 use super::registry;
 use super::script;
@@ -244,11 +244,11 @@ fn serve_one<'k>(
             &denial.error(user.name(), waiter.command),
         );
     }
-    if worker.is_limited()
+    if worker.may_refuse_memory()
         && waiter.command.flags.contains(Flags::DENYOOM)
-        && refuses_waiter(shared, worker)
+        && let Err(error) = check_waiter_memory(shared, worker)
     {
-        return refuse_one(shared, worker, unit, waiter, &CommandError::OutOfMemory);
+        return refuse_one(shared, worker, unit, waiter, &error);
     }
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();

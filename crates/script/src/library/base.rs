@@ -186,8 +186,8 @@ fn chunk_name(name: &[u8], size: usize) -> Vec<u8> {
 
 fn loadstring(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let source = vm.check_text(args, 0)?;
-    let name = if vm.has(args, 1) { vm.check_text(args, 1)? } else { vm.copied(&source)? };
-    compiled(vm, &source, &name)
+    let name = if vm.has(args, 1) { Some(vm.check_text(args, 1)?) } else { None };
+    compiled(vm, &source, name.as_ref().unwrap_or(&source))
 }
 
 fn load(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {

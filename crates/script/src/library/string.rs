@@ -404,32 +404,22 @@ fn replace(
         }
         _ => return expand(vm, host, text, found, replacement, out),
     };
-    if !value.is_truthy() {
-        return append(vm, host, out, Value::Str(text), found.start..found.end);
-    }
-    match vm.text_of(value).map(|bytes| bytes.len()) {
-        Some(length) => append(vm, host, out, value, 0..length),
-        None => {
-            let kind = value.type_name();
-            Err(vm.fail(format!("invalid replacement value (a {kind})")))
-        }
-    }
+    let steps = if !value.is_truthy() {
+        append(vm, out, &vm.heap.bytes(text)[found.start..found.end])?
+    } else if let Some(bytes) = vm.text_of(value) {
+        append(vm, out, &bytes)?
+    } else {
+        let kind = value.type_name();
+        return Err(vm.fail(format!("invalid replacement value (a {kind})")));
+    };
+    vm.work(host, steps)
 }
 
-/// Appends a part of a string or number to a replacement: a script chooses its length.
-fn append(
-    vm: &mut Vm,
-    host: &mut dyn Host,
-    out: &mut Vec<u8>,
-    value: Value,
-    part: std::ops::Range<usize>,
-) -> Result<(), Stop> {
-    let length = part.len();
-    let text = vm.bytes_of(value).unwrap_or_default();
-    vm.reserve(out, length)?;
-    out.extend_from_slice(&text[part]);
-    drop(text);
-    vm.work(host, length / BYTES_PER_STEP)
+/// Appends a part of a replacement, whose length a script chooses; returns the steps that it took.
+fn append(vm: &Vm, out: &mut Vec<u8>, part: &[u8]) -> Result<usize, Stop> {
+    vm.reserve(out, part.len())?;
+    out.extend_from_slice(part);
+    Ok(part.len() / BYTES_PER_STEP)
 }
 
 /// Appends a replacement text, with `%1` for captures.
@@ -441,10 +431,7 @@ fn expand(
     replacement: Value,
     out: &mut Vec<u8>,
 ) -> Result<(), Stop> {
-    let replacement = match replacement {
-        Value::Str(text) => vm.copied(vm.heap.bytes(text))?,
-        other => vm.text_of(other).unwrap_or_default().into_owned(),
-    };
+    let replacement = vm.copied(&vm.text_of(replacement).unwrap_or_default())?;
     vm.work(host, replacement.len() / BYTES_PER_STEP)?;
     let mut bytes = replacement.iter();
     while let Some(byte) = bytes.next() {
@@ -454,7 +441,10 @@ fn expand(
             continue;
         }
         match bytes.next().copied().unwrap_or(0) {
-            b'0' => append(vm, host, out, Value::Str(text), found.start..found.end)?,
+            b'0' => {
+                let steps = append(vm, out, &vm.heap.bytes(text)[found.start..found.end])?;
+                vm.work(host, steps)?;
+            }
             digit @ b'1'..=b'9' => {
                 let index = usize::from(digit - b'1');
                 let value = match found.captures.get(index) {
@@ -462,8 +452,8 @@ fn expand(
                     None if index == 0 => part(vm, text, found.start, found.end)?,
                     None => return Err(vm.fail("invalid capture index")),
                 };
-                let length = vm.text_of(value).unwrap_or_default().len();
-                append(vm, host, out, value, 0..length)?;
+                let steps = append(vm, out, &vm.text_of(value).unwrap_or_default())?;
+                vm.work(host, steps)?;
             }
             other => out.push(other),
         }

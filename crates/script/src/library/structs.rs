@@ -117,7 +117,7 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     while let Some(option) = layout.next_option() {
         let bytes = layout.option_size(vm, option)?;
         let padding = layout.padding(out.len(), option, bytes);
-        vm.reserve(&mut out, padding + bytes + size_of::<f64>())?;
+        vm.reserve(&mut out, padding + bytes)?;
         out.resize(out.len() + padding, 0);
         match option {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {

@@ -28,19 +28,14 @@ impl Vm {
         }
     }
 
-    /// Text of a string or number; `None` for other values. Counts as work on all of it.
+    /// Text of a string or number; `None` for other values.
     pub(crate) fn text_of(&self, value: Value) -> Option<Cow<'_, [u8]>> {
-        let text = self.bytes_of(value)?;
-        if let Value::Str(_) = value {
-            self.heap.spend_bytes(text.len());
-        }
-        Some(text)
-    }
-
-    /// As [`Vm::text_of`], for who looks at a part.
-    pub(crate) fn bytes_of(&self, value: Value) -> Option<Cow<'_, [u8]>> {
         match value {
-            Value::Str(text) => Some(Cow::Borrowed(self.heap.bytes(text))),
+            Value::Str(text) => {
+                let text = self.heap.bytes(text);
+                self.heap.spend_bytes(text.len());
+                Some(Cow::Borrowed(text))
+            }
             Value::Number(number) => {
                 let mut text = Vec::new();
                 number::push(&mut text, number);

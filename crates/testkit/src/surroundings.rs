@@ -92,6 +92,7 @@ impl Notify for SilentNotifier {
 pub struct SilentHost {
     call_times: Option<CallTimes>,
     lines: Arc<Mutex<Vec<(u8, String)>>>,
+    lacks_memory: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +109,11 @@ impl SilentHost {
     pub fn with_call_times(clock: StoppedClock, report_us: u64, purge_us: u64) -> Self {
         let call_times = Some(CallTimes { clock, report_us, purge_us });
         Self { call_times, ..Self::default() }
+    }
+
+    /// Has no memory to keep back from now on, or has it again.
+    pub fn set_lacks_memory(&self, lacks_memory: bool) {
+        self.lacks_memory.store(lacks_memory, Ordering::SeqCst);
     }
 
     /// Levels and lines that were logged since the last call.
@@ -141,6 +147,10 @@ impl Host for SilentHost {
         let Some(times) = &self.call_times else { return String::new() };
         times.clock.advance_us(times.report_us);
         "report".into()
+    }
+
+    fn keep_reserve(&self) -> bool {
+        !self.lacks_memory.load(Ordering::SeqCst)
     }
 
     fn purge_memory(&self) {

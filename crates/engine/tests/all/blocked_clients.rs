@@ -178,6 +178,25 @@ fn a_waiter_whose_command_takes_memory_is_refused_beyond_the_limit() {
     }
 }
 
+#[test]
+fn commands_and_waiters_that_take_memory_are_refused_while_the_system_has_none() {
+    let error = "-OOM command not allowed: the system has no memory left";
+    let mut server = Server::new(1, NOW_MS);
+    let [mover, taker, writer] = [0; 3].map(|seat| server.connect(seat));
+    call(&mut server, writer, "RPUSH other x");
+    call(&mut server, mover, "BLMOVE list to LEFT RIGHT 0");
+    call(&mut server, taker, "BLPOP list 0");
+    server.host.set_lacks_memory(true);
+    assert_eq!(call(&mut server, writer, "SET key value"), error);
+    assert_eq!(call(&mut server, writer, "EXISTS key other"), ":1");
+    assert_eq!(call(&mut server, writer, "RENAME other list"), "+OK");
+    server.settle();
+    assert_eq!(output(&mut server, mover), error);
+    assert_eq!(output(&mut server, taker), "*2 $4 list $1 x");
+    server.host.set_lacks_memory(false);
+    assert_eq!(call(&mut server, writer, "SET key value"), "+OK");
+}
+
 /// Timeouts in seconds are numbers of C's wide type, rounded up to milliseconds.
 #[test]
 fn timeouts_are_read_as_by_valkey() {

@@ -1,5 +1,7 @@
 //! The caller of a script: what scripts reach beyond their own values.
 
+use std::collections::TryReserveError;
+
 use crate::reply::Answer;
 
 /// Answer to the question if a run may go on.
@@ -53,7 +55,11 @@ pub trait Host {
     fn log(&mut self, level: u8, message: &[u8]);
 
     /// True if the user may run a command; `None` if there is no such command.
-    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool>;
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the question.
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Result<Option<bool>, TryReserveError>;
 
     /// CPU time of the process, seconds, for `os.clock`.
     fn cpu_seconds(&mut self) -> f64;

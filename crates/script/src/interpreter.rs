@@ -1,5 +1,7 @@
 //! Runs of scripts and functions.
 
+use std::collections::TryReserveError;
+
 use crate::compile::ChunkNames;
 use crate::heap::{Code, OutOfMemory};
 use crate::host::{Abort, Host, Interrupt, Protocol};
@@ -165,7 +167,7 @@ impl Host for Loading<'_> {
         self.host.is_late()
     }
 
-    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {
         self.host.may_run(arguments)
     }
 

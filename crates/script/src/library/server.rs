@@ -372,7 +372,8 @@ fn acl_check_cmd(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, St
         let arguments: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
         host.may_run(&arguments)
     });
-    match may_run.map_err(|text| raise(vm, text))? {
+    let may_run = may_run.map_err(|text| raise(vm, text))?;
+    match may_run.map_err(|_| vm.out_of_memory())? {
         Some(may_run) => Ok(Ret::One(Value::Bool(may_run))),
         None => Err(raise(vm, "Invalid command passed to server.acl_check_cmd()")),
     }

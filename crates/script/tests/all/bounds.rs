@@ -2,6 +2,7 @@
 //! for each library function whose work a script chooses, and for callbacks, which cannot be
 //! suspended. The host kills each after a moment.
 
+use std::collections::TryReserveError;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -51,8 +52,8 @@ impl Host for Killer {
 
     fn log(&mut self, _: u8, _: &[u8]) {}
 
-    fn may_run(&mut self, _: &[&[u8]]) -> Option<bool> {
-        Some(true)
+    fn may_run(&mut self, _: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {
+        Ok(Some(true))
     }
 
     fn cpu_seconds(&mut self) -> f64 {

@@ -1,6 +1,7 @@
 //! A host with a small store, and Valkey as a child process to compare with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, TryReserveError};
+
 use tidemill_resp::reply::Value;
 use tidemill_script::{
     Abort, Answer, Host, Identity, Interpreter, Interrupt, Progress, Protocol, Reply, ScriptError,
@@ -58,8 +59,8 @@ impl Host for Store {
 
     fn log(&mut self, _: u8, _: &[u8]) {}
 
-    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
-        matches!(arguments[0], b"get" | b"set").then_some(true)
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {
+        Ok(matches!(arguments[0], b"get" | b"set").then_some(true))
     }
 
     fn cpu_seconds(&mut self) -> f64 {

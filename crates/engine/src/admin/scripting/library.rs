@@ -1,5 +1,6 @@
 //! Loading of libraries: their first line, a run of their source, the names that they register.
 
+use std::collections::TryReserveError;
 use std::sync::Arc;
 
 use tidemill_rdb::VersionCheck;
@@ -43,8 +44,8 @@ impl Host for Loader<'_> {
         self.shared.host.log(level, message);
     }
 
-    fn may_run(&mut self, _: &[&[u8]]) -> Option<bool> {
-        None
+    fn may_run(&mut self, _: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {
+        Ok(None)
     }
 
     fn cpu_seconds(&mut self) -> f64 {

@@ -1,5 +1,7 @@
 //! The caller of a run, as its interpreter sees it.
 
+use std::collections::TryReserveError;
+
 use tidemill_resp::encode::Protocol as WireProtocol;
 use tidemill_script::{Abort, Answer, Host, Interrupt, Protocol, Reply};
 use tidemill_store::gate::ClosedGate;
@@ -117,14 +119,12 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
         self.executor.shared.host.log(level, message);
     }
 
-    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {
         let mut buffer = ArgumentBuffer::default();
-        if buffer.fill(arguments.iter().copied()).is_err() {
-            return Some(false);
-        }
+        buffer.fill(arguments.iter().copied())?;
         let args = buffer.view();
-        let (id, _) = self.find_named(&args).ok()?;
-        Some(permission::may_call(&self.executor, (id, &args)))
+        let found = self.find_named(&args).ok();
+        Ok(found.map(|(id, _)| permission::may_call(&self.executor, (id, &args))))
     }
 
     fn cpu_seconds(&mut self) -> f64 {

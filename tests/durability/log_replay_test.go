@@ -13,7 +13,8 @@ import (
 	"tidemill/tests/internal/instance"
 )
 
-// writeLog has a server write a log of commands, and kills it.
+// writeLog has a server write a log of commands, and stops it: killed, Valkey loses what it has
+// answered while it waited for a sync of what came before.
 func writeLog(t *testing.T, kind instance.Kind, directory string, commands ...[]string) {
 	t.Helper()
 	server, err := instance.Launch(kind, directory, "--appendonly", "yes")
@@ -26,6 +27,9 @@ func writeLog(t *testing.T, kind instance.Kind, directory string, commands ...[]
 		if reply := do(t, conn, words...); reply.IsError() {
 			t.Fatalf("%.80q: %v", words, reply)
 		}
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -332,6 +332,10 @@ pub const ACL_LOG_OBJECT_BYTES_MAX: usize = 16 << 10;
 /// Scripts of `EVAL` that are cached.
 pub const EVALUATED_SCRIPTS_MAX: usize = 500;
 
+/// Most bytes that a byte of a script's source takes while it is compiled. Chains of fields and
+/// calls within calls, the densest sources that were found, take more than 32.
+pub const COMPILED_BYTES_PER_SOURCE_BYTE: u64 = 48;
+
 /// Bytes of a cached script beside its source, as they are accounted.
 pub const CACHED_SCRIPT_BYTES: usize = 160;
 

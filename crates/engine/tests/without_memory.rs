@@ -10,13 +10,20 @@ mod harness;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use harness::Server;
 use tidemill_engine::commit::ActiveSinks;
+use tidemill_engine::execute;
 
 /// Requests of more bytes find no memory.
 static BYTES_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Bytes that are left, for requests of [`BUDGETED_BYTES_MIN`] and more.
+static BYTES_LEFT: AtomicI64 = AtomicI64::new(i64::MAX / 2);
+
+/// Requests of fewer bytes are for what is small whatever a client sends.
+const BUDGETED_BYTES_MIN: usize = 16 << 10;
 
 /// Whose limit it is: tests of one process run beside each other.
 static LIMITED_TEST: Mutex<()> = Mutex::new(());
@@ -26,7 +33,7 @@ struct Limited;
 // SAFETY: memory comes from the system's allocator; none may be given for any request.
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.size() > BYTES_MAX.load(Ordering::Relaxed) {
+        if layout.size() > BYTES_MAX.load(Ordering::Relaxed) || !take(layout) {
             return ptr::null_mut();
         }
         // SAFETY: the caller's promise about the layout.
@@ -34,8 +41,26 @@ unsafe impl GlobalAlloc for Limited {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        give_back(layout);
         // SAFETY: all memory came from the system, with this layout.
         unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Takes a block from what is left; false if it is more than that.
+fn take(layout: Layout) -> bool {
+    let bytes = layout.size() as i64;
+    let is_budgeted = layout.size() >= BUDGETED_BYTES_MIN;
+    if is_budgeted && BYTES_LEFT.fetch_sub(bytes, Ordering::Relaxed) < bytes {
+        BYTES_LEFT.fetch_add(bytes, Ordering::Relaxed);
+        return false;
+    }
+    true
+}
+
+fn give_back(layout: Layout) {
+    if layout.size() >= BUDGETED_BYTES_MIN {
+        BYTES_LEFT.fetch_add(layout.size() as i64, Ordering::Relaxed);
     }
 }
 
@@ -354,5 +379,268 @@ fn commands_without_memory_answer_errors() {
         BYTES_MAX.store(usize::MAX, Ordering::Relaxed);
         server.disconnect(caller);
         assert_eq!(server.call(client, &["ECHO", "there"]), "$5\r\nthere\r\n");
+    }
+}
+
+/// Bytes of the argument of which commands make copies.
+const KEPT_BYTES: usize = 128 << 10;
+
+/// Commands that keep copies of an argument, `@`, or make some on their way to a reply, beside
+/// those of [`each_argument`].
+const OF_ARGUMENT: &[&str] = &[
+    "HELLO 2 SETNAME @",
+    "HELLO 2 AUTH @ @",
+    "CLIENT SETINFO LIB-NAME @",
+    "CLIENT TRACKING ON BCAST PREFIX @",
+    "ACL SETUSER u @",
+    "ACL SETUSER u ~@",
+    "ACL SETUSER u &@",
+    "ACL SETUSER u >@",
+    "ACL SETUSER u +@",
+    "ACL SETUSER u +get|@",
+    "ACL SETUSER u -@@",
+    "ACL SETUSER u (~@)",
+    "ACL DRYRUN default GET @",
+    "CONFIG SET requirepass @",
+    "CONFIG SET cluster-announce-hostname @",
+    "CONFIG SET notify-keyspace-events @",
+    "CONFIG SET save @",
+    "CONFIG SET client-output-buffer-limit @",
+    "COMMAND GETKEYS SET @ value",
+    "COMMAND GETKEYSANDFLAGS SET @ value",
+    "COMMAND LIST FILTERBY PATTERN @",
+    "CLIENT KILL USER @",
+    "CLIENT LIST NAME @",
+    "EVAL @ 0",
+    "EVAL --@ 0",
+    "EVAL return'@' 0",
+    "EVAL return#KEYS[1] 1 @",
+    "EVAL return#ARGV[1] 0 @",
+    "EVAL return(KEYS[1]) 1 @",
+    "EVAL return(redis.call('GET',KEYS[1])) 1 @",
+    "SCRIPT LOAD --@",
+    "SCRIPT LOAD return'@'",
+    "FUNCTION LOAD #!lua\tname=@\nserver.register_function('f',function()end)",
+    "FUNCTION LOAD #!lua\tname=l\nserver.register_function('@',function()end)",
+    "FUNCTION LOAD #!lua\tname=l\nserver.register_function('f',function()return'@'end)",
+    "BLMOVE @ @ LEFT LEFT 1",
+    "BLMPOP 1 1 @ LEFT",
+    "BZPOPMIN @ 1",
+    "XREAD BLOCK 100 STREAMS @ $",
+    "XADD @ * field value",
+    "XADD stream * @ value",
+    "XADD stream * field @",
+    "XADD filled * @ value",
+    "XGROUP CREATE filled @ 0",
+    "XGROUP CREATECONSUMER filled group @",
+    "XREADGROUP GROUP group @ COUNT 1 STREAMS filled >",
+    "XAUTOCLAIM filled group @ 0 0",
+    "XCLAIM filled group @ 0 1-1",
+    "SORT list BY *@",
+    "SORT list BY nosort GET *@",
+    "SORT list BY nosort STORE @",
+    "GEOADD places 1 1 @",
+    "HSETEX hash EX 100 FIELDS 1 @ value",
+    "ZADD sorted 1 @",
+    "LINSERT list BEFORE first @",
+    "SET @ value",
+    "RENAME filled @",
+    "COPY filled @",
+    "MIGRATE 127.0.0.1 1 @ 0 10",
+];
+
+/// Every command with a large argument at each place in turn.
+fn each_argument() -> Vec<String> {
+    let is_left_out = |name: &str| name == "shutdown" || name.starts_with("debug");
+    let commands = execute::commands().callable().map(|(_, command)| command);
+    let mut requests = Vec::new();
+    for command in commands.filter(|command| !is_left_out(command.name)) {
+        let name = command.name.replace('|', " ");
+        let own = name.split(' ').count();
+        let count = (command.arity.unsigned_abs() as usize).max(own + 1) - own;
+        for large in 0..count {
+            let word = |index| if index == large { " @" } else { " 1" };
+            requests.push(name.clone() + &(0..count).map(word).collect::<String>());
+        }
+    }
+    requests
+}
+
+/// Numbers of quarters of [`KEPT_BYTES`] for which there is room: many for the few copies that most
+/// commands make, and some for a compiler.
+const ROOMS: [i64; 28] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 32, 64, 128,
+    192, 224, 256,
+];
+
+/// Carries out a request with room for some quarters of [`KEPT_BYTES`].
+fn call_with_room(server: &mut Server, caller: u64, text: &str, quarters: i64) {
+    let large = "x".repeat(KEPT_BYTES);
+    let mut input = Vec::new();
+    append(&mut input, &words(&text.replace('@', &large)));
+    eprintln!("{text}: room for {quarters} quarters");
+    let before = BYTES_LEFT.swap(quarters * KEPT_BYTES as i64 / 4, Ordering::Relaxed);
+    server.pipeline(caller, &input);
+    BYTES_LEFT.store(before, Ordering::Relaxed);
+}
+
+#[test]
+fn arguments_are_copied_when_there_is_room_for_all_copies() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
+    let mut server = Server::new(1, 1_700_000_000_000);
+    server.switch_sinks(ActiveSinks::empty());
+    server.host.try_room();
+    let listed = OF_ARGUMENT.iter().map(|&text| text.to_owned());
+    for text in each_argument().into_iter().chain(listed) {
+        for quarters in ROOMS {
+            let caller = server.connect(0);
+            for before in [
+                "FLUSHALL",
+                "SCRIPT FLUSH",
+                "FUNCTION FLUSH",
+                "ACL DELUSER u",
+                "XADD filled 1-1 field value",
+                "XGROUP CREATE filled group 0",
+                "RPUSH list first second",
+            ] {
+                server.call(caller, &before.split(' ').collect::<Vec<_>>());
+            }
+            server.settle();
+            call_with_room(&mut server, caller, &text, quarters);
+            server.disconnect(caller);
+        }
+    }
+}
+
+/// Commands that clients and operators have sent before, `@` being large.
+const STORED: &[&str] = &[
+    "CLIENT SETNAME @",
+    "CLIENT SETINFO LIB-NAME @",
+    "ACL SETUSER u ~@ &@ (~@)",
+    "ACL SETUSER @ on",
+    "CONFIG SET requirepass @",
+    "AUTH @",
+    "EVAL return'@' 0",
+    "FUNCTION LOAD #!lua\tname=l\nserver.register_function('f',function()return'@'end)",
+    "XADD filled 1-1 field @",
+    "XADD filled 1-2 @ value",
+    "XGROUP CREATE filled @ 0",
+    "XREADGROUP GROUP @ @ STREAMS filled >",
+    "HSET hash @ @",
+    "SADD set @",
+    "ZADD sorted 0 @",
+    "GEOADD places 1 1 @",
+    "RPUSH list @ @",
+    "SET @ @",
+];
+
+/// Commands that a subscriber has sent before.
+const SUBSCRIBED: &[&str] = &["SUBSCRIBE @", "PSUBSCRIBE @", "SSUBSCRIBE @"];
+
+/// Commands that show it.
+const SHOWING: &[&str] = &[
+    "CLIENT GETNAME",
+    "CLIENT INFO",
+    "CLIENT LIST",
+    "CLIENT LIST TYPE NORMAL",
+    "ACL LIST",
+    "ACL USERS",
+    "ACL GETUSER u",
+    "ACL GETUSER @",
+    "ACL LOG",
+    "CONFIG GET *",
+    "CONFIG GET requirepass",
+    "CONFIG REWRITE",
+    "FUNCTION LIST WITHCODE",
+    "FUNCTION DUMP",
+    "FCALL f 0",
+    "XINFO STREAM filled FULL",
+    "XINFO STREAM filled",
+    "XINFO GROUPS filled",
+    "XINFO CONSUMERS filled @",
+    "XRANGE filled - +",
+    "XPENDING filled @",
+    "XPENDING filled @ - + 10",
+    "XCLAIM filled @ other 0 1-1 1-2",
+    "XAUTOCLAIM filled @ other 0 0",
+    "HGETALL hash",
+    "HKEYS hash",
+    "HRANDFIELD hash",
+    "HRANDFIELD hash -2 WITHVALUES",
+    "HSCAN hash 0",
+    "SMEMBERS set",
+    "SPOP set",
+    "SRANDMEMBER set -3",
+    "SMOVE set other @",
+    "SSCAN set 0",
+    "SUNIONSTORE other set",
+    "ZRANGE sorted 0 -1",
+    "ZRANGE sorted - + BYLEX",
+    "ZRANDMEMBER sorted -3",
+    "ZPOPMIN sorted",
+    "ZMPOP 1 sorted MIN",
+    "ZUNIONSTORE other 1 sorted",
+    "ZDIFFSTORE other 1 sorted",
+    "ZRANGESTORE other sorted 0 -1",
+    "GEOSEARCH places FROMLONLAT 1 1 BYRADIUS 1000 km",
+    "GEOSEARCHSTORE other places FROMLONLAT 1 1 BYRADIUS 1000 km",
+    "LMOVE list other LEFT RIGHT",
+    "LPOP list 2",
+    "LRANGE list 0 -1",
+    "LREM list 0 @",
+    "SORT list ALPHA",
+    "SORT list ALPHA STORE other",
+    "RANDOMKEY",
+    "KEYS *",
+    "SCAN 0",
+    "DUMP list",
+    "DUMP hash",
+    "DUMP filled",
+    "COPY list other",
+    "COPY hash other",
+    "COPY sorted other",
+    "COPY filled other",
+    "RENAME @ other",
+    "PUBSUB CHANNELS",
+    "PUBSUB SHARDCHANNELS",
+    "PUBSUB NUMSUB @",
+    "PUBLISH @ @",
+    "SPUBLISH @ @",
+    "SLOWLOG GET",
+    "COMMANDLOG GET 10 large-request",
+    "DEBUG OBJECT list",
+    "OBJECT ENCODING @",
+    "MEMORY USAGE list",
+    "MEMORY STATS",
+    "INFO everything",
+];
+
+/// Commands of the subscriber.
+const UNSUBSCRIBING: &[&str] =
+    &["UNSUBSCRIBE", "UNSUBSCRIBE @", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "PING @", "RESET", "QUIT"];
+
+#[test]
+fn stored_texts_are_shown_when_there_is_room_for_them() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
+    let large = "x".repeat(KEPT_BYTES);
+    let showing = SHOWING.iter().map(|text| (text, false));
+    let unsubscribing = UNSUBSCRIBING.iter().map(|text| (text, true));
+    for (text, is_subscriber) in showing.chain(unsubscribing) {
+        for quarters in ROOMS {
+            let mut server = Server::new(1, 1_700_000_000_000);
+            server.switch_sinks(ActiveSinks::empty());
+            server.host.try_room();
+            let (client, subscriber) = (server.connect(0), server.connect(0));
+            for (caller, stored) in [(client, STORED), (subscriber, SUBSCRIBED)] {
+                for text in stored {
+                    let mut input = Vec::new();
+                    append(&mut input, &words(&text.replace('@', &large)));
+                    server.pipeline(caller, &input);
+                }
+            }
+            server.settle();
+            let caller = if is_subscriber { subscriber } else { client };
+            call_with_room(&mut server, caller, text, quarters);
+        }
     }
 }

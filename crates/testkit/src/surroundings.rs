@@ -93,6 +93,7 @@ pub struct SilentHost {
     call_times: Option<CallTimes>,
     lines: Arc<Mutex<Vec<(u8, String)>>>,
     lacks_memory: Arc<AtomicBool>,
+    tries_room: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +115,11 @@ impl SilentHost {
     /// Has no memory to keep back from now on, or has it again.
     pub fn set_lacks_memory(&self, lacks_memory: bool) {
         self.lacks_memory.store(lacks_memory, Ordering::SeqCst);
+    }
+
+    /// Finds out about room by an allocation from now on; before, there was always some.
+    pub fn try_room(&self) {
+        self.tries_room.store(true, Ordering::SeqCst);
     }
 
     /// Levels and lines that were logged since the last call.
@@ -147,6 +153,15 @@ impl Host for SilentHost {
         let Some(times) = &self.call_times else { return String::new() };
         times.clock.advance_us(times.report_us);
         "report".into()
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let mut block = Vec::<u8>::new();
+        let is_there =
+            !self.tries_room.load(Ordering::SeqCst) || block.try_reserve_exact(bytes).is_ok();
+        // Without this the compiler may leave the allocation out, and take it for successful.
+        std::hint::black_box(&block);
+        is_there
     }
 
     fn keep_reserve(&self) -> bool {

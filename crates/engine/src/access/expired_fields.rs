@@ -23,7 +23,7 @@ pub(crate) fn first_field_expiry(shared: &Shared, entry: EntryRef<'_>) -> Option
 pub(crate) fn due_clock(edit: &mut Edit<'_, '_, '_>, entry: EntryRef<'_>) -> Option<ExpiryClock> {
     let shared = edit.shared();
     let first_ms = first_field_expiry(shared, entry)?;
-    let clock = edit.clock();
+    let clock = edit.own_clock();
     clock.has_passed(first_ms).then(|| {
         shared.saw_expired(clock.last_passed_ms());
         clock

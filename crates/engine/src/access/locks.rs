@@ -7,6 +7,7 @@
 //! they meet are the exception: see `wait_for`.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
@@ -49,9 +50,33 @@ pub struct LockSet<'k> {
     held: bool,
     /// True if nobody else runs.
     alone: bool,
-    /// The time by which everything under these locks is judged, once something was.
+    /// The time by which everything under these locks is judged, once something was; what was
+    /// locked before the last one may have an earlier one.
     clock: Cell<Option<ExpiryClock>>,
+    earlier: Option<Box<EarlierClocks>>,
     token: Option<TokenGuard<'k>>,
+}
+
+/// Clocks by which something was judged before more slots were locked. What they showed alive
+/// stays so for these locks: else a script would see a key go between two of its commands.
+#[derive(Debug, Default)]
+struct EarlierClocks {
+    clocks: Vec<ExpiryClock>,
+    /// Number of clocks that were there when a slot was locked; none for the first slots.
+    joined: BTreeMap<SlotNumber, usize>,
+}
+
+impl EarlierClocks {
+    /// The clock of a slot, unless it is the present one.
+    fn of(&self, slot: SlotNumber) -> Option<ExpiryClock> {
+        let index = self.joined.get(&slot).copied().unwrap_or(0);
+        self.clocks.get(index).copied()
+    }
+
+    /// A slot is locked after these clocks.
+    fn join(&mut self, slot: SlotNumber) {
+        self.joined.insert(slot, self.clocks.len());
+    }
 }
 
 /// Locks of a unit between two turns: see [`LockSet::detach`].
@@ -60,6 +85,7 @@ pub(crate) struct DetachedLocks {
     locks: Vec<DetachedLock>,
     held: bool,
     clock: Option<ExpiryClock>,
+    earlier: Option<Box<EarlierClocks>>,
     token: DetachedToken,
 }
 
@@ -70,6 +96,7 @@ impl DetachedLocks {
             locks: self.locks.into_iter().map(|lock| shared.keyspace.attach(lock)).collect(),
             held: self.held,
             clock: Cell::new(self.clock),
+            earlier: self.earlier,
             token: Some(shared.token.attach(self.token)),
             ..LockSet::default()
         }
@@ -88,6 +115,7 @@ impl<'k> LockSet<'k> {
             locks: self.locks.drain(..).map(SlotLock::detach).collect(),
             held: self.held,
             clock: self.clock.get(),
+            earlier: self.earlier.take(),
             token: token.detach(),
         }
     }
@@ -212,6 +240,7 @@ impl<'k> LockSet<'k> {
     /// Locks all slots that it has not locked yet, while the gate is closed: then others may run
     /// again.
     pub(crate) fn lock_all(&mut self, shared: &'k Shared, _alone: &ClosedGate<'_>) {
+        self.end_clock();
         let mut locked = std::mem::take(&mut self.locks).into_iter().peekable();
         let mut all = SmallVec::with_capacity(SLOT_COUNT);
         for slot in SlotNumber::all() {
@@ -221,24 +250,35 @@ impl<'k> LockSet<'k> {
                 if self.held {
                     lock.mark_held();
                 }
+                if let Some(earlier) = &mut self.earlier {
+                    earlier.join(slot);
+                }
                 lock
             });
             all.push(lock);
         }
         self.locks = all;
         (self.last, self.ranks, self.alone) = (0, None, false);
-        self.clock.set(None);
     }
 
     fn insert(&mut self, index: usize, mut lock: SlotLock<'k, SlotRegistry>) {
         if self.held {
             lock.mark_held();
         }
+        self.end_clock();
+        if let Some(earlier) = &mut self.earlier {
+            earlier.join(lock.slot());
+        }
         self.locks.insert(index, lock);
         self.ranks = None;
-        // Entries of this slot are judged by a clock taken behind its lock. What was judged alive
-        // before stays right: its slot is locked, so nobody has answered otherwise.
-        self.clock.set(None);
+    }
+
+    /// More slots are locked: their entries are judged by a clock taken behind their locks. What
+    /// was judged before stays right: its slot is locked, so nobody has answered otherwise.
+    fn end_clock(&mut self) {
+        if let Some(clock) = self.clock.take() {
+            self.earlier.get_or_insert_default().clocks.push(clock);
+        }
     }
 
     /// Adds a slot, trying for some microseconds.
@@ -277,8 +317,9 @@ impl<'k> LockSet<'k> {
         Ok(())
     }
 
-    /// The time by which expiries are judged under these locks: one moment, behind the last lock.
-    /// It costs a full fence, so it is taken when something that expires is met.
+    /// The time from which new expiries are counted, and by which those under the lock that was
+    /// taken last are judged: one moment behind it. It costs a full fence, so it is taken when
+    /// something that expires is met.
     #[must_use]
     pub fn expiry_clock(&self, shared: &Shared, worker: &Worker) -> ExpiryClock {
         self.clock.get().unwrap_or_else(|| {
@@ -288,10 +329,18 @@ impl<'k> LockSet<'k> {
         })
     }
 
+    /// The time by which expiries of a key, whose slot is locked, are judged: one moment behind its
+    /// lock.
+    #[must_use]
+    pub(crate) fn clock_of_key(&self, shared: &Shared, worker: &Worker, key: &[u8]) -> ExpiryClock {
+        let earlier = self.earlier.as_ref().and_then(|clocks| clocks.of(SlotNumber::of_key(key)));
+        earlier.unwrap_or_else(|| self.expiry_clock(shared, worker))
+    }
+
     /// True if the time of an entry, whose slot is locked, is over. Then it is for everybody.
     pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
         let Some(at_ms) = entry.expires_at_ms() else { return false };
-        let is_over = self.expiry_clock(shared, worker).has_passed(at_ms);
+        let is_over = self.clock_of_key(shared, worker, entry.key()).has_passed(at_ms);
         if is_over {
             shared.saw_expired(at_ms);
         }
@@ -299,8 +348,9 @@ impl<'k> LockSet<'k> {
     }
 
     /// Lets the clock go on: what follows is judged by the time that it is then.
-    pub fn release_clock(&self) {
+    pub fn release_clock(&mut self) {
         self.clock.set(None);
+        self.earlier = None;
     }
 
     /// Number of locked slots.

@@ -219,13 +219,19 @@ impl<'k> Unit<'k> {
         self.locks.expiry_clock(shared, worker)
     }
 
+    /// Clock of a key, whose slot is locked: see [`LockSet::clock_of_key`].
+    #[must_use]
+    pub(crate) fn clock_of_key(&self, shared: &Shared, worker: &Worker, key: &[u8]) -> ExpiryClock {
+        self.locks.clock_of_key(shared, worker, key)
+    }
+
     /// True if an entry, whose slot is locked, has expired: see [`LockSet::is_over`].
     pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
         self.locks.is_over(shared, worker, entry)
     }
 
     /// Lets the clock go on: whatever follows is judged by the time that it is then.
-    pub(crate) fn release_clock(&self) {
+    pub(crate) fn release_clock(&mut self) {
         self.locks.release_clock();
     }
 

@@ -93,6 +93,11 @@ impl AllowedCommands {
         self.rules.push(CommandRule { allows, name: name.into() });
     }
 
+    /// Bytes of the names in the rules.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.rules.iter().map(|rule| rule.name.len()).sum()
+    }
+
     /// The rules that make these commands: `-@all +get`.
     pub(super) fn describe(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(if self.allows_new { b"+@all" } else { b"-@all" });

@@ -134,6 +134,10 @@ impl KeyPattern {
     }
 
     /// The rule that makes it: `~key`, `%R~key`, `%W~key`.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.pattern.len()
+    }
+
     pub(super) fn describe(&self, into: &mut Vec<u8>) {
         let before: &[u8] = match (self.access.contains(Access::READ), self.access) {
             (true, Access::READ) => b"%R~",

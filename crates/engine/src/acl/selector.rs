@@ -293,6 +293,13 @@ impl Selector {
         Ok(())
     }
 
+    /// Bytes of the names and patterns in its rules.
+    pub(super) fn text_bytes(&self) -> usize {
+        let keys: usize = self.keys.iter().map(KeyPattern::text_bytes).sum();
+        let channels: usize = self.channels().map(<[u8]>::len).sum();
+        keys + channels + self.commands.text_bytes()
+    }
+
     /// Rules about commands.
     pub(crate) fn commands_text(&self) -> Vec<u8> {
         let mut text = Vec::new();

@@ -218,6 +218,12 @@ impl User {
         &self.selectors
     }
 
+    /// Bytes of its name and of what its rules name.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let of_selectors: usize = self.selectors.iter().map(Selector::text_bytes).sum();
+        self.name.len() + of_selectors
+    }
+
     /// The rules that make it, in the order of `ACL LIST`, behind its name.
     pub(crate) fn describe(&self) -> Vec<u8> {
         let mut text = self.name.to_vec();

@@ -22,7 +22,6 @@ use tidemill_resp::request::ArgumentView;
 use super::batch::Request;
 use super::executor::Executor;
 use crate::command::{Command, CommandId, Flags};
-use crate::error::until_nul;
 use crate::limits::{BRIEF_REQUEST_BYTES_MAX, EXACT_SLOWLOG_US_MAX};
 use crate::shared::Shared;
 use crate::shared::clients;
@@ -393,8 +392,7 @@ fn log_for(
         value,
         arguments,
         client_address: executor.address.to_string(),
-        // A C string in Valkey.
-        client_name: until_nul(&executor.texts().name).to_vec(),
+        client_name: executor.texts().name,
     };
     let entries_max = worker.settings.command_logs[kind as usize].entries_max;
     shared.command_logs.push(kind, entries_max, entry);

@@ -5,6 +5,7 @@ use tidemill_resp::request::ArgumentView;
 use super::executor::{Executor, Step};
 use super::measure::request_bytes;
 use crate::access::section::Enter;
+use crate::command::{Command, CommandId, Flags, Group, Scope};
 use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
 use crate::limits::{ARGUMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
 use crate::memory::Room;
@@ -13,12 +14,33 @@ use crate::worker::session::{ReplyMode, Transaction};
 /// Bytes of the error in the place of a reply; no array's header is longer.
 const PLACE_BYTES: usize = "-\r\n".len() + NO_MEMORY_FOR_REPLY.len();
 
+/// Copies of an argument that commands of clients and of the server make at most, many of them in
+/// tables of small blocks, which cannot fail one by one.
+const REGISTERED_COPIES: u64 = 5;
+
+/// True if a command may keep arguments elsewhere than in values: in tables of clients, users and
+/// directives, as a wait for a key, or as the name of a consumer.
+fn registers_arguments(command: &Command) -> bool {
+    match command.scope {
+        Scope::Keys => command.flags.contains(Flags::BLOCKING) || command.group == Group::Stream,
+        // A script's arguments are its own to copy, and its source is compiled by `compile`.
+        Scope::Script => false,
+        Scope::Session | Scope::Keyspace | Scope::Container => true,
+    }
+}
+
 impl<E: Enter> Executor<'_, '_, E> {
     /// Ok if there is memory for what a request may take beside itself: the copies of its
     /// arguments that are stored or queued, what is noted of each, and what monitors are shown.
-    pub(crate) fn check_request_room(&self, view: &ArgumentView<'_>) -> Result<(), CommandError> {
+    pub(crate) fn check_request_room(
+        &self,
+        id: Option<CommandId>,
+        view: &ArgumentView<'_>,
+    ) -> Result<(), CommandError> {
+        let registers = id.is_some_and(|id| registers_arguments(self.shared.commands.command(id)));
         let copy_count = u64::from(self.session.transaction.is_some())
-            + 4 * u64::from(self.shared.monitors.is_watched());
+            + 4 * u64::from(self.shared.monitors.is_watched())
+            + REGISTERED_COPIES * u64::from(registers);
         self.check_room(request_bytes(view), view.len(), copy_count)
     }
 

@@ -396,7 +396,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         let before = self.take_pushes(before, request.id);
         let is_large = bytes >= LARGE_BYTES_MIN as usize;
-        let step = match is_large.then(|| self.check_request_room(view)) {
+        let step = match is_large.then(|| self.check_request_room(request.id, view)) {
             Some(Err(error)) => self.refuse(&error),
             _ => self.execute_measured((index, before), request, view),
         };

@@ -5,6 +5,7 @@
 //! with neither are tried for every channel. Among sorted texts, those that a channel begins with
 //! are found by a search each, however many others there are.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -34,6 +35,10 @@ enum Key<'p> {
     ReversedSuffix(Box<[u8]>),
 }
 
+/// Bytes of a literal text by which a pattern is found at most: what a client makes longer is not
+/// copied once more.
+const LITERAL_BYTES_MAX: usize = 1024;
+
 /// Bytes of a channel that are reversed without an allocation.
 const REVERSED_BYTES: usize = 128;
 
@@ -41,11 +46,12 @@ fn key(pattern: &[u8]) -> Key<'_> {
     let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
     let prefix_bytes = pattern.iter().position(is_special).unwrap_or(pattern.len());
     if prefix_bytes > 0 {
-        return Key::Prefix(&pattern[..prefix_bytes]);
+        return Key::Prefix(&pattern[..prefix_bytes.min(LITERAL_BYTES_MAX)]);
     }
     // The end of a class or an escape is known to the matcher alone.
     let is_plain = !pattern.iter().any(|byte| matches!(byte, b'[' | b'\\'));
     let literal = pattern.iter().rev().take_while(|byte| !is_special(byte));
+    let literal = literal.take(LITERAL_BYTES_MAX);
     Key::ReversedSuffix(if is_plain { literal.copied().collect() } else { Box::default() })
 }
 
@@ -80,16 +86,16 @@ impl PatternIndex {
     /// One subscriber of a pattern less at a worker.
     pub(super) fn remove(&mut self, pattern: &[u8], worker: usize) {
         let (tree, key) = match key(pattern) {
-            Key::Prefix(prefix) => (&mut self.by_prefix, Box::from(prefix)),
-            Key::ReversedSuffix(suffix) => (&mut self.by_suffix, suffix),
+            Key::Prefix(prefix) => (&mut self.by_prefix, Cow::Borrowed(prefix)),
+            Key::ReversedSuffix(suffix) => (&mut self.by_suffix, Cow::Owned(suffix.into_vec())),
         };
-        let Some(bucket) = tree.get_mut(&key) else { return };
+        let Some(bucket) = tree.get_mut(&*key) else { return };
         let Some(counts) = bucket.get_mut(pattern) else { return };
         if counts.remove(worker) {
             bucket.remove(pattern);
             self.count -= 1;
             if bucket.is_empty() {
-                tree.remove(&key);
+                tree.remove(&*key);
             }
         }
     }
@@ -183,6 +189,20 @@ mod tests {
             }
         }
         patterns.iter().for_each(|pattern| index.remove(pattern, 0));
+        assert!(index.by_prefix.is_empty() && index.by_suffix.is_empty() && index.len() == 0);
+    }
+
+    #[test]
+    fn patterns_are_told_apart_behind_the_longest_literal() {
+        let long = "x".repeat(2 * LITERAL_BYTES_MAX);
+        let patterns = [format!("{long}a*"), format!("{long}b*"), format!("*a{long}")];
+        let mut index = PatternIndex::default();
+        patterns.iter().for_each(|pattern| drop(index.add(pattern.as_bytes(), 0)));
+        let index_of = |channel: String| found(&index, channel.as_bytes());
+        assert_eq!(index_of(format!("{long}b!")), [patterns[1].as_bytes()]);
+        assert_eq!(index_of(format!("!a{long}")), [patterns[2].as_bytes()]);
+        assert!(index_of(long.clone()).is_empty() && index_of(format!("b{long}")).is_empty());
+        patterns.iter().for_each(|pattern| index.remove(pattern.as_bytes(), 0));
         assert!(index.by_prefix.is_empty() && index.by_suffix.is_empty() && index.len() == 0);
     }
 

@@ -18,14 +18,23 @@ use crate::telemetry::stats::Counter;
 #[derive(Clone, Debug, Default)]
 pub struct ClientTexts {
     /// `CLIENT SETNAME`.
-    pub name: Vec<u8>,
+    pub name: Arc<[u8]>,
     /// `CLIENT SETINFO LIB-NAME`.
-    pub library_name: Vec<u8>,
+    pub library_name: Arc<[u8]>,
     /// `CLIENT SETINFO LIB-VER`.
-    pub library_version: Vec<u8>,
+    pub library_version: Arc<[u8]>,
 }
 
-type Topics = HashSet<(TopicKind, Box<[u8]>)>;
+impl ClientTexts {
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.name.len() + self.library_name.len() + self.library_version.len()) as u64
+    }
+}
+
+/// Topics by kind. Their names are those of the registry.
+type Topics = [HashSet<Arc<[u8]>>; 3];
 
 /// State of a client that other threads may read. Written by its worker.
 #[derive(Debug)]
@@ -61,8 +70,9 @@ pub struct Client {
     /// Topics that it subscribes to, by [`TopicKind`](crate::pubsub::TopicKind).
     pub subscriptions: [AtomicU64; 3],
     /// Memory of the watched keys, of the wait in a blocking command, of the topics that it
-    /// subscribes to, and of prefixes of which it is told changes, registrations included.
-    registered_bytes: [AtomicU64; 4],
+    /// subscribes to, of prefixes of which it is told changes, registrations included, and of its
+    /// texts.
+    registered_bytes: [AtomicU64; 5],
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
     /// True while its command waits until a pause is over.
@@ -168,8 +178,8 @@ impl Client {
     }
 
     /// It subscribes to a topic.
-    pub(crate) fn note_subscribed(&self, kind: TopicKind, name: &[u8]) {
-        if self.topics().get_or_insert_default().insert((kind, name.into())) {
+    pub(crate) fn note_subscribed(&self, kind: TopicKind, name: &Arc<[u8]>) {
+        if self.topics().get_or_insert_default()[kind.index()].insert(Arc::clone(name)) {
             // Relaxed, here and below: for others' information only.
             self.registered_bytes[2].fetch_add(topic_bytes(name), Ordering::Relaxed);
         }
@@ -178,17 +188,18 @@ impl Client {
     /// It subscribes to a topic no more.
     pub(crate) fn note_unsubscribed(&self, kind: TopicKind, name: &[u8]) {
         let mut topics = self.topics();
-        if topics.as_mut().is_some_and(|topics| topics.remove(&(kind, name.into()))) {
+        if topics.as_mut().is_some_and(|topics| topics[kind.index()].remove(name)) {
             self.registered_bytes[2].fetch_sub(topic_bytes(name), Ordering::Relaxed);
         }
     }
 
     /// True if a user may be subscribed to all that it subscribes to.
     pub(crate) fn may_stay_subscribed(&self, user: &User) -> bool {
-        let is_allowed = |(kind, name): &(TopicKind, Box<[u8]>)| {
-            user.may_subscribe(name, *kind == TopicKind::Pattern)
-        };
-        self.topics().iter().flat_map(|topics| topics.iter()).all(is_allowed)
+        let topics = self.topics();
+        TopicKind::ALL.into_iter().all(|kind| {
+            let names = topics.iter().flat_map(|topics| &topics[kind.index()]);
+            names.into_iter().all(|name| user.may_subscribe(name, kind == TopicKind::Pattern))
+        })
     }
 
     /// Name of the user in whose name it acts.
@@ -367,7 +378,7 @@ impl Client {
         self.registered_bytes[0].store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Memory of its registrations: watched keys, the keys of a wait, topics.
+    /// Memory of its registrations: watched keys, the keys of a wait, topics, prefixes, texts.
     #[must_use]
     pub fn registered_bytes(&self) -> u64 {
         // Relaxed: for others' information only.
@@ -382,7 +393,10 @@ impl Client {
     /// Changes its texts.
     pub fn change_texts(&self, change: impl FnOnce(&mut ClientTexts)) {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        change(texts.get_or_insert_default());
+        let texts = texts.get_or_insert_default();
+        change(texts);
+        // Relaxed: for others' information only.
+        self.registered_bytes[4].store(texts.bytes(), Ordering::Relaxed);
     }
 }
 

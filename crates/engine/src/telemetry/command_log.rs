@@ -55,7 +55,7 @@ pub struct LogEntry {
     /// The client's address.
     pub client_address: String,
     /// The client's name.
-    pub client_name: Vec<u8>,
+    pub client_name: Arc<[u8]>,
 }
 
 #[derive(Debug, Default)]
@@ -153,7 +153,7 @@ mod tests {
             value,
             arguments: Vec::new(),
             client_address: String::new(),
-            client_name: Vec::new(),
+            client_name: Arc::default(),
         }
     }
 

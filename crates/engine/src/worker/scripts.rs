@@ -15,7 +15,11 @@ use tidemill_resp::request::ArgumentBuffer;
 use tidemill_script::{Flags, Host, Interpreter, LoadError, Run, Script};
 use tidemill_store::hash;
 
-use crate::limits::{FUNCTION_RUN_BYTES_MAX, RUN_BUFFER_BYTES_MAX, SCRIPT_RUN_BYTES_MAX};
+use crate::limits::{
+    COMPILED_BYTES_PER_SOURCE_BYTE, FUNCTION_RUN_BYTES_MAX, RUN_BUFFER_BYTES_MAX,
+    SCRIPT_RUN_BYTES_MAX,
+};
+use crate::memory::Room;
 use crate::script::{
     CachedScript, DigestText, Library, LibraryFunction, Origin, Snapshot, digits_of, parse_digest,
 };
@@ -267,6 +271,9 @@ impl WorkerScripts {
     }
 
     fn compile(&mut self, shared: &Shared, source: &[u8]) -> Result<Script, Vec<u8>> {
+        if !has_room_to_compile(shared, source) {
+            return Err(NO_ROOM_TO_COMPILE.to_vec());
+        }
         self.forget_removed(shared);
         let mut interpreter = self.take(shared, Machine::Scripts)?;
         let compiled = interpreter.compile(source);
@@ -334,6 +341,9 @@ impl WorkerScripts {
         if let Some(compiled) = self.libraries.get(&library.name) {
             let script = compiled.functions[index];
             return Ok(Some((script, FunctionRef { library, index })));
+        }
+        if !has_room_to_compile(shared, &library.source) {
+            return Err(NO_ROOM_TO_COMPILE.to_vec());
         }
         let mut interpreter = self.take(shared, Machine::Functions)?;
         let loaded = interpreter.load(&library.source, host);
@@ -425,6 +435,15 @@ impl WorkerScripts {
         };
         (used(&self.scripts), used(&self.functions))
     }
+}
+
+/// Text of the compiler for a source that there is no memory for.
+pub(crate) const NO_ROOM_TO_COMPILE: &[u8] = b"not enough memory";
+
+/// True if there is memory for a source and for what it is compiled to: many small blocks, which
+/// cannot fail one by one.
+pub(crate) fn has_room_to_compile(shared: &Shared, source: &[u8]) -> bool {
+    Room::of(shared).check(source.len() as u64 * COMPILED_BYTES_PER_SOURCE_BYTE).is_ok()
 }
 
 /// An interpreter without scripts.

@@ -24,14 +24,14 @@ pub(crate) fn subscribe(
         return;
     }
     let index = worker.index;
-    let receivers = &mut worker.receivers;
+    let (receivers, client) = (&mut worker.receivers, &session.client);
     // Most of it without the lock.
     receivers.drain(&shared.lanes, index);
     shared.pubsub.subscribe((kind, name), index, |name| {
         receivers.drain(&shared.lanes, index);
         receivers.add((id, protocol), kind, name);
+        client.note_subscribed(kind, name);
     });
-    session.client.note_subscribed(kind, name);
     session.show_subscriptions(worker.receivers.subscriptions(id));
 }
 

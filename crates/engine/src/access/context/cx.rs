@@ -122,9 +122,9 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         self.args.get(index)
     }
 
-    /// The time by which expiries are judged and from which new ones are counted: one moment for
-    /// the whole command, transaction or script. To be asked only for what expires: under locks,
-    /// the first time costs a full fence.
+    /// The time from which new expiries are counted: one moment for the whole command, transaction
+    /// or script, unless that locks more slots meanwhile. To be asked only for what expires: under
+    /// locks, the first time costs a full fence.
     #[must_use]
     pub fn clock(&self) -> ExpiryClock {
         match &self.access {
@@ -135,6 +135,16 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
                 lookups.clock.set(Some(clock));
                 clock
             }),
+        }
+    }
+
+    /// The time by which expiries of a key and of its fields are judged. It is earlier than
+    /// [`Cx::clock`] when a script has locked other slots since.
+    #[must_use]
+    pub(crate) fn clock_of(&self, key: &[u8]) -> ExpiryClock {
+        match &self.access {
+            Access::Locked(unit) => unit.clock_of_key(self.shared, self.worker, key),
+            Access::Found(_) | Access::Optimistic(_) => self.clock(),
         }
     }
 

@@ -115,6 +115,12 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         Ok(entry.and_then(|entry| entry.view::<C>(self.cx.seed())))
     }
 
+    /// The time by which expiries of the key's fields are judged.
+    #[must_use]
+    pub(crate) fn own_clock(&self) -> ExpiryClock {
+        self.cx.clock_of(self.key)
+    }
+
     /// As [`Cx::clock`].
     #[must_use]
     pub fn clock(&self) -> ExpiryClock {

@@ -11,7 +11,7 @@ use crate::worker::ExpiredKey;
 impl<'k: 'g, 'g> Cx<'k, 'g> {
     #[inline]
     pub(super) fn is_expired(&self, entry: EntryRef<'_>) -> bool {
-        entry.expires_at_ms().is_some_and(|at_ms| self.clock().has_passed(at_ms))
+        entry.expires_at_ms().is_some_and(|at_ms| self.clock_of(entry.key()).has_passed(at_ms))
     }
 
     /// Notes that something in a slot was found expired that expires at `at_ms` at the latest: it

@@ -8,11 +8,13 @@ use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::{LargeArgument, OwnedArguments, RequestParser, SharedBytes};
 use tidemill_store::hash::Seed;
-use tidemill_store::{Encoding, Heap, Member, Section};
+use tidemill_store::{Encoding, Heap, Member, Section, SlotNumber};
 
 use super::{Access, Caller, Verdict};
 use crate::access::found_keys::FoundKeys;
 use crate::access::key_hashes::KeyHashes;
+use crate::access::locks::LockSet;
+use crate::access::unit::Unit;
 use crate::clock::Clock;
 use crate::commit::Sinks;
 use crate::config::Configuration;
@@ -276,6 +278,29 @@ fn a_read_of_one_leaf_counts_whatever_was_published_in_its_slot() {
     }
     let missing = engine.verdict("HGET {t}none f1", published);
     assert!(matches!(missing, Verdict::Stale(_)), "{missing:?}");
+}
+
+#[test]
+fn a_key_that_was_judged_alive_stays_so_while_its_unit_locks_more_slots() {
+    let engine = Engine::with("SET one v PX 100\r\nSET two v PX 100\r\n");
+    let (shared, worker) = (&*engine.shared, &engine.worker);
+    let expires_at_ms = NOW_MS + 100;
+    let slots = ["one", "two", "three"].map(|key| SlotNumber::of_key(key.as_bytes()));
+    let locks = LockSet::one(shared, slots[0]).expect("nobody has it");
+    let mut unit = Unit::new(shared, worker, locks);
+    let is_over = |unit: &Unit<'_>, key: &str| {
+        unit.clock_of_key(shared, worker, key.as_bytes()).has_passed(expires_at_ms)
+    };
+    // Before anything is judged, all slots have one clock.
+    unit.add(shared, slots[2]).expect("nobody has it");
+    assert!(!is_over(&unit, "one") && !is_over(&unit, "three"));
+    // Another worker finds what expires as late expired.
+    shared.saw_expired(expires_at_ms);
+    unit.add(shared, slots[1]).expect("nobody has it");
+    assert!(!is_over(&unit, "one") && !is_over(&unit, "three"), "as it was told before");
+    assert!(is_over(&unit, "two"), "it may have been told to somebody that it has expired");
+    unit.release_clock();
+    assert!(is_over(&unit, "one"));
 }
 
 #[test]

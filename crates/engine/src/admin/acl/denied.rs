@@ -66,7 +66,8 @@ fn add_entry(
     (object, user): (&[u8], &[u8]),
 ) {
     let now_ms = worker.now_ms();
-    let client = describe(shared, client, now_ms);
+    // Without memory for it, nothing is told of the client.
+    let client = describe(shared, client, now_ms).unwrap_or_default();
     let entry = LogEntry::new(what, object, user, client, now_ms);
     shared.acl_log.add(worker.settings.acl_log_entries_max, entry);
 }

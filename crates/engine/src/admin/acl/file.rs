@@ -1,5 +1,6 @@
 //! The file of users. Both commands wait for the disk: an administrator asked for it.
 
+use super::inspect::check_room;
 use super::users::close_clients;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -33,8 +34,13 @@ pub(super) fn save(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let path = path(cx)?;
     let mut contents = Vec::new();
     for user in cx.shared.users.all() {
+        check_room(cx.shared, &user)?;
+        let rules = user.describe();
+        contents
+            .try_reserve(2 * rules.len())
+            .map_err(|_| CommandError::NoMemory(2 * rules.len() as u64))?;
         contents.extend_from_slice(b"user ");
-        contents.extend_from_slice(&user.describe());
+        contents.extend_from_slice(&rules);
         contents.push(b'\n');
     }
     cx.shared.host.write_users(&path, &contents).map_err(|_| {

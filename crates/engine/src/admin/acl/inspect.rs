@@ -7,9 +7,11 @@ use tidemill_resp::request::OwnedArguments;
 
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
-use crate::acl::{Call, Selector};
+use crate::acl::{Call, Selector, User};
 use crate::command::{Categories, Command, CommandId};
 use crate::error::CommandError;
+use crate::memory::Room;
+use crate::shared::Shared;
 
 pub(super) fn whoami(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.bulk(cx.session.user().name());
@@ -23,10 +25,19 @@ pub(super) fn users(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// Ok if there is memory for the text of a user's rules, which is put together from texts of its
+/// parts.
+pub(super) fn check_room(shared: &Shared, user: &User) -> Result<(), CommandError> {
+    Room::of(shared).check(6 * user.text_bytes() as u64)
+}
+
 pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let users = cx.shared.users.all();
     cx.reply.array(users.len());
-    users.iter().for_each(|user| cx.reply.bulk([b"user ", &*user.describe()].concat()));
+    for user in users {
+        check_room(cx.shared, &user)?;
+        cx.reply.bulk([b"user ", &*user.describe()].concat());
+    }
     Ok(())
 }
 
@@ -36,6 +47,7 @@ pub(super) fn getuser(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Ok(());
     };
     let user = account.user();
+    check_room(cx.shared, &user)?;
     let reply = &mut *cx.reply;
     reply.map(7);
     reply.bulk("flags");

@@ -12,7 +12,8 @@ use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::command::{Command, CommandId};
-use crate::error::{CommandError, until_nul};
+use crate::error::{CommandError, NO_MEMORY_FOR_REPLY, until_nul};
+use crate::memory::Room;
 use crate::shared::clients::Client;
 use crate::shared::{PauseMode, Shared};
 use crate::slots::mailbox::Message;
@@ -29,7 +30,7 @@ fn is_printable(text: &[u8]) -> bool {
 }
 
 pub(super) fn change_name(cx: &mut SessionCx<'_, '_>, name: &[u8]) {
-    cx.session.client.change_texts(|texts| texts.name = name.to_vec());
+    cx.session.client.change_texts(|texts| texts.name = name.into());
 }
 
 pub(super) fn getname(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -63,7 +64,7 @@ pub(super) fn setinfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
         cx.session.client.change_texts(|texts| {
             let place = if is_name { &mut texts.library_name } else { &mut texts.library_version };
-            *place = value.to_vec();
+            *place = value.into();
         });
     } else {
         return Err(CommandError::quoting("ERR Unrecognized option '", option, "'").into());
@@ -121,8 +122,18 @@ pub(super) fn flags(client: &Client) -> String {
 }
 
 /// A client as one line. Relaxed loads: a listing is a snapshot of things that go on changing.
-pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
-    let texts = client.texts();
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`] when there is none for its texts.
+pub(in crate::admin) fn describe(
+    shared: &Shared,
+    client: &Client,
+    now_ms: u64,
+) -> Result<String, CommandError> {
+    let (texts, user_name) = (client.texts(), client.user_name());
+    // Each is copied once, and the line that they make grows to twice its size at most.
+    Room::of(shared).check(4 * (texts.bytes() + user_name.len() as u64))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(until_nul(bytes)).into_owned();
     let age_s = now_ms.saturating_sub(client.connected_ms) / 1000;
     let idle_s = now_ms.saturating_sub(client.last_command_ms.load(Ordering::Relaxed)) / 1000;
@@ -168,7 +179,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         client.unsent_parts.load(Ordering::Relaxed),
         client.memory_bytes(),
         if unsent_bytes > 0 { "rw" } else { "r" },
-        text(&client.user_name()),
+        text(&user_name),
         client.redirect().map_or(-1, u64::cast_signed),
         client.protocol.load(Ordering::Relaxed),
         text(&texts.library_name),
@@ -177,7 +188,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         client.output_bytes.value(),
         client.commands.value(),
     );
-    line
+    Ok(line)
 }
 
 /// Notes the command at hand as the caller's last one, which otherwise happens once its batch is
@@ -193,8 +204,9 @@ fn note_command(cx: &SessionCx<'_, '_>) {
 
 pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
     note_command(cx);
-    let line = describe(cx.shared, &cx.session.client, cx.worker.now_ms());
-    cx.reply.verbatim(*b"txt", format!("{line}\n"));
+    let mut line = describe(cx.shared, &cx.session.client, cx.worker.now_ms())?;
+    line.push('\n');
+    cx.reply.verbatim(*b"txt", line);
     Ok(())
 }
 
@@ -205,7 +217,9 @@ pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mut lines = String::new();
     for client in cx.shared.clients.all() {
         if filter.accepts(&client, cx.session.id(), now_ms) {
-            lines.push_str(&describe(cx.shared, &client, now_ms));
+            let line = describe(cx.shared, &client, now_ms)?;
+            lines.try_reserve(line.len() + 1).map_err(|_| NO_MEMORY_FOR_REPLY)?;
+            lines.push_str(&line);
             lines.push('\n');
         }
     }

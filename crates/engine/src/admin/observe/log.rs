@@ -5,7 +5,7 @@ use tidemill_resp::number::parse_integer;
 
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
-use crate::error::CommandError;
+use crate::error::{CommandError, until_nul};
 use crate::telemetry::command_log::{LogEntry, LogKind};
 
 /// Entries that `SLOWLOG GET` answers when it is not told how many.
@@ -34,7 +34,8 @@ fn reply_entry(reply: &mut ReplyBuffer, entry: &LogEntry) {
     reply.array(entry.arguments.len());
     entry.arguments.iter().for_each(|argument| reply.bulk(argument));
     reply.bulk(&entry.client_address);
-    reply.bulk(&entry.client_name);
+    // A C string in Valkey.
+    reply.bulk(until_nul(&entry.client_name));
 }
 
 fn reply_newest(cx: &mut SessionCx<'_, '_>, kind: LogKind, count: usize) -> Outcome {

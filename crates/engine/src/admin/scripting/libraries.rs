@@ -90,13 +90,10 @@ pub(super) fn flush(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn dump(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let sources = cx.shared.scripts.functions.sources();
-    let sources = sources.iter().map(|source| &source[..]);
+    let snapshot = cx.shared.scripts.functions.snapshot();
+    let sources = snapshot.libraries().map(|library| &*library.source);
     let payload = payload::encode_functions(cx.worker.settings.compression, sources);
-    let payload = payload.map_err(|_| {
-        let bytes = cx.shared.scripts.functions.snapshot().bytes();
-        CommandError::NoMemory(bytes as u64)
-    })?;
+    let payload = payload.map_err(|_| CommandError::NoMemory(snapshot.bytes() as u64))?;
     reply::owned(cx.reply, payload);
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::script::{
     ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot, UndeclaredKeys,
 };
 use crate::shared::Shared;
-use crate::worker::scripts::{Machine, make};
+use crate::worker::scripts::{Machine, NO_ROOM_TO_COMPILE, has_room_to_compile, make};
 
 /// Caller of a library that is loaded: it may take a while, and calls no command.
 pub(crate) struct Loader<'k> {
@@ -93,6 +93,9 @@ pub(super) fn name_of(source: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
 ///
 /// Text of the error, without its code.
 pub(super) fn load(shared: &Shared, name: &[u8], source: &[u8]) -> Result<Arc<Library>, Vec<u8>> {
+    if !has_room_to_compile(shared, source) {
+        return Err([b"Error compiling function: ", NO_ROOM_TO_COMPILE].concat());
+    }
     // In an interpreter of its own: a source that fails leaves nothing behind.
     let mut interpreter =
         make(shared, Machine::Functions).map_err(|()| b"not enough memory".to_vec())?;

@@ -5,6 +5,7 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::config::Configuration;
 use crate::error::CommandError;
+use crate::memory::Room;
 use crate::slots::parking::WaitTarget;
 use crate::worker::session::Begun;
 
@@ -93,10 +94,14 @@ fn rewrite_file(
     rewrite: impl Fn(&Configuration, &[u8], &[Vec<u8>]) -> Vec<u8>,
 ) -> Outcome {
     let configuration = cx.shared.configuration();
-    let users: Vec<Vec<u8>> = match &cx.worker.settings.users_file {
+    let users = match &cx.worker.settings.users_file {
         Some(_) => Vec::new(),
-        None => cx.shared.users.all().iter().map(|user| user.describe()).collect(),
+        None => cx.shared.users.all(),
     };
+    let text_bytes: usize = users.iter().map(|user| user.text_bytes()).sum();
+    // The lines of the users, put together from their parts, and a file of them.
+    Room::of(cx.shared).check(8 * text_bytes as u64)?;
+    let users: Vec<Vec<u8>> = users.iter().map(|user| user.describe()).collect();
     cx.shared
         .host
         .rewrite_configuration(&|old| rewrite(&configuration, old, &users))

@@ -35,7 +35,7 @@ impl<'g> Reading<'g> {
     fn of_found(cx: &mut Cx<'_, 'g>, key: &[u8], hash: Hash<'g>) -> Reading<'g> {
         // The clock comes behind the lookup: a field that somebody has found expired in an older
         // version is expired in this one too.
-        let (slot, clock) = (cx.key_hash(key).slot, cx.clock());
+        let (slot, clock) = (cx.key_hash(key).slot, cx.clock_of(key));
         Reading { hash, slot, clock }
     }
 
@@ -120,7 +120,8 @@ pub(crate) fn field_value<'g>(
     field: &[u8],
 ) -> Option<&'g [u8]> {
     let hash = entry.view::<Hash<'_>>(cx.seed())?;
-    let reading = Reading { hash, slot: SlotNumber::of_key(entry.key()), clock: cx.clock() };
+    let reading =
+        Reading { hash, slot: SlotNumber::of_key(entry.key()), clock: cx.clock_of(entry.key()) };
     reading.get(cx, field).map(|(value, _)| value)
 }
 

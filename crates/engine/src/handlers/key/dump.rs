@@ -25,7 +25,8 @@ pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
 /// [`CommandError::NoMemory`], and the error of a type that has no payload.
 pub(super) fn payload(cx: &mut Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, CommandError> {
     let mut compressor = std::mem::take(cx.compressor());
-    let payload = encode::payload(entry, cx.seed(), cx.settings(), cx.clock(), &mut compressor);
+    let clock = cx.clock_of(entry.key());
+    let payload = encode::payload(entry, cx.seed(), cx.settings(), clock, &mut compressor);
     *cx.compressor() = compressor;
     payload.map_err(|error| match error {
         EncodeError::Unsupported(kind) => unsupported(kind),

@@ -358,7 +358,8 @@ fn store(
     found: &[Option<StringValue<'_>>],
 ) -> Result<(), CommandError> {
     let bytes: u64 = found.iter().flatten().map(|value| value.len()).sum();
-    cx.room().check(bytes + found.len() as u64 * ELEMENT_OVERHEAD_BYTES)?;
+    // Copied whole, pushed, and copied by a split of its leaf with its neighbours.
+    cx.room().check(4 * bytes + found.len() as u64 * ELEMENT_OVERHEAD_BYTES)?;
     let mut whole = memory::with_capacity(found.len())?;
     for value in found {
         whole.push(value.map(memory::contiguous).transpose()?);

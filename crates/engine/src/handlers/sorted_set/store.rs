@@ -23,7 +23,8 @@ pub(in crate::handlers) fn store(
         cx.edit(target).remove(Event::new(EventClass::GENERIC, "del"));
     } else {
         let bytes = items.iter().map(|item| item.member.len() as u64 + ELEMENT_OVERHEAD_BYTES);
-        cx.room().check(bytes.sum())?;
+        // Once for the tree by member, once for the one by score; a node has more than it holds.
+        cx.room().check(bytes.sum::<u64>() * 5 / 2)?;
         let event = Event::new(EventClass::SORTED_SET, event);
         cx.edit(target).put_as::<SortedSet<'_>>(encoding(is_skiplist), event, |set| {
             set.fill(&mut items);

@@ -577,7 +577,7 @@ func TestMemoryStats_FieldsAreValkeys(t *testing.T) {
 
 func TestDebugObject_IsWrittenAsInValkey(t *testing.T) {
 	valkey, subject := both(t)
-	shape := regexp.MustCompile(`at:0x[0-9a-f]+|lru:\d+`)
+	shape := regexp.MustCompile(`at:0x[0-9a-f]+|lru:\d+|lru_seconds_idle:\d+`)
 	for _, call := range []string{"SET a 1", "SET b text", "RPUSH l a", "HSET h f v", "SADD s 1 2",
 		"SADD t a b", "ZADD z 1 a 2.5 b", "SET long " + strings.Repeat("x", 1000),
 		"DEBUG OBJECT a", "DEBUG OBJECT b", "DEBUG OBJECT b fast", "DEBUG OBJECT l",

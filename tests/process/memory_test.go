@@ -2,7 +2,9 @@ package process
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -45,8 +47,13 @@ func TestFlushAll_BesideScrapes(t *testing.T) {
 	}
 	for _, host := range hosts {
 		run(func() error {
+			err := scrapeKeys(host+":"+strconv.Itoa(port), keys)
+			if errors.Is(err, io.EOF) {
+				// The request did not arrive within a second: that ends a connection.
+				return nil
+			}
 			scrapes.Add(1)
-			return scrapeKeys(host+":"+strconv.Itoa(port), keys)
+			return err
 		})
 	}
 	// Values as large as the counts of a database, so that they take the place of what a flush has

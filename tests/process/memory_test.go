@@ -47,13 +47,7 @@ func TestFlushAll_BesideScrapes(t *testing.T) {
 	}
 	for _, host := range hosts {
 		run(func() error {
-			err := scrapeKeys(host+":"+strconv.Itoa(port), keys)
-			if errors.Is(err, io.EOF) {
-				// The request did not arrive within a second: that ends a connection.
-				return nil
-			}
-			scrapes.Add(1)
-			return err
+			return scrapeKeys(host+":"+strconv.Itoa(port), keys, &scrapes)
 		})
 	}
 	// Values as large as the counts of a database, so that they take the place of what a flush has
@@ -115,15 +109,20 @@ func setInEachDatabase(
 
 var keysSample = regexp.MustCompile(`(?m)^tidemill_keys\{db="\d+"\} (\d+)$`)
 
-func scrapeKeys(address string, keysMax int) error {
+func scrapeKeys(address string, keysMax int, scrapes *atomic.Int64) error {
 	client := http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
 	}
 	response, err := client.Get("http://" + address + "/metrics")
+	if errors.Is(err, io.EOF) {
+		// The request did not arrive within a second: that ends a connection.
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
+	scrapes.Add(1)
 	var text strings.Builder
 	scanner := bufio.NewScanner(response.Body)
 	for scanner.Scan() {

@@ -35,6 +35,7 @@ pub mod shared;
 pub mod slots;
 pub mod stored;
 pub mod system_error;
+mod tables;
 pub mod telemetry;
 pub mod use_stamp;
 pub mod worker;

@@ -276,7 +276,11 @@ const _: () =
 
 /// Memory of a subscription beside the name, about: its places in the maps of the client, of the
 /// worker's receivers and of the registry.
-pub const SUBSCRIPTION_BYTES: usize = 256;
+pub const SUBSCRIPTION_BYTES: usize = 288;
+
+/// Memory of a subscription to a pattern beside the name, about: as for a channel, and the places
+/// where the pattern is found by its literal beginning or end.
+pub const PATTERN_BYTES: usize = 590;
 
 /// Bytes in a worker's lane above which commands that publish wait.
 pub const CROWDED_LANE_BYTES: usize = 64 << 20;
@@ -310,9 +314,13 @@ pub const TRACKED_KEYS_LOCKED_MAX: usize = 1024;
 /// Tracked keys that one tick evicts while there are too many.
 pub const TRACKED_KEYS_EVICTED_MAX: usize = 1024;
 
-/// Memory that a prefix counts with a client that is told of its changes: an estimate from below,
-/// as in Valkey, which counts no text.
-pub const PREFIX_BYTES: usize = 24;
+/// Memory of a tracked key beside its name, about: its places in the table of its slot and in the
+/// order of arrival.
+pub const TRACKED_KEY_BYTES: u64 = 200;
+
+/// Memory of a prefix of which a client is told changes, beside its name, about: its places in the
+/// maps of the client, of the worker's receivers and of the server.
+pub const PREFIX_BYTES: usize = 400;
 
 /// Rounds of `MIGRATE` in which changed keys are sent again while their slots are free.
 pub const MIGRATION_ROUNDS_MAX: u32 = 8;

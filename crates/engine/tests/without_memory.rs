@@ -386,7 +386,7 @@ fn commands_without_memory_answer_errors() {
 const KEPT_BYTES: usize = 128 << 10;
 
 /// Commands that keep copies of an argument, `@`, or make some on their way to a reply, beside
-/// those of [`each_argument`].
+/// those of [`each_argument`]; `§` is a source as large, which is compiled to far more.
 const OF_ARGUMENT: &[&str] = &[
     "HELLO 2 SETNAME @",
     "HELLO 2 AUTH @ @",
@@ -419,6 +419,7 @@ const OF_ARGUMENT: &[&str] = &[
     "EVAL return(KEYS[1]) 1 @",
     "EVAL return(redis.call('GET',KEYS[1])) 1 @",
     "SCRIPT LOAD --@",
+    "SCRIPT LOAD §",
     "SCRIPT LOAD return'@'",
     "FUNCTION LOAD #!lua\tname=@\nserver.register_function('f',function()end)",
     "FUNCTION LOAD #!lua\tname=l\nserver.register_function('@',function()end)",
@@ -477,7 +478,8 @@ const ROOMS: [i64; 28] = [
 fn call_with_room(server: &mut Server, caller: u64, text: &str, quarters: i64) {
     let large = "x".repeat(KEPT_BYTES);
     let mut input = Vec::new();
-    append(&mut input, &words(&text.replace('@', &large)));
+    let source = "f();".repeat(KEPT_BYTES / 4);
+    append(&mut input, &words(&text.replace('@', &large).replace('§', &source)));
     eprintln!("{text}: room for {quarters} quarters");
     let before = BYTES_LEFT.swap(quarters * KEPT_BYTES as i64 / 4, Ordering::Relaxed);
     server.pipeline(caller, &input);

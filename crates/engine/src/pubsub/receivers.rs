@@ -16,6 +16,7 @@ use super::TopicKind;
 use super::invalidations::{Broadcast, INVALIDATION_CHANNEL, Invalidated};
 use super::lanes::{CutOff, Delivery, Lanes, Publication};
 use crate::limits::{COPIED_REPLY_BYTES_MAX, DELIVERED_TOGETHER_BYTES, DELIVERED_TOGETHER_MAX};
+use crate::tables::give_back;
 
 /// A part of what a receiver is to be sent.
 #[derive(Debug)]
@@ -241,6 +242,7 @@ impl Receivers {
         let Some(&index) = self.by_session.get(&session) else { return };
         let receiver = self.receivers[index].as_mut().expect("it is in the index");
         let Some(place) = receiver.topics[kind.index()].remove(name) else { return };
+        give_back(&mut receiver.topics[kind.index()]);
         let topics = &mut self.topics[kind.index()];
         let subscribers = topics.get_mut(name).expect("a subscriber is among the topic's");
         subscribers.swap_remove(place);
@@ -250,6 +252,7 @@ impl Receivers {
             *its_place.expect("it is a subscriber of the topic") = place;
         } else if subscribers.is_empty() {
             topics.remove(name);
+            give_back(topics);
         }
     }
 
@@ -269,6 +272,7 @@ impl Receivers {
             // Its index may stay among those with something in their inbox, see `next_dirty`.
             self.receivers[index] = None;
             self.free.push(index);
+            give_back(&mut self.by_session);
         }
     }
 

@@ -18,6 +18,7 @@ use super::lanes::{Delivery, Lanes, Publication, Topic};
 use super::patterns::PatternIndex;
 use crate::glob;
 use crate::limits::{HEARD_BYTES, PUBSUB_STRIPES};
+use crate::tables::give_back;
 
 /// Channels of one kind with subscribers.
 type Channels = HashMap<Arc<[u8]>, SubscriberCounts>;
@@ -158,6 +159,7 @@ impl PubSub {
         let channels = stripe.of(kind);
         if channels.get_mut(name).is_some_and(|counts| counts.remove(worker)) {
             channels.remove(name);
+            give_back(channels);
             self.counts[kind.index()].fetch_sub(1, Ordering::Relaxed);
             self.unhear(hash, &stripe);
         }

@@ -157,6 +157,8 @@ pub(crate) struct Cache {
     /// Number of times that all scripts were removed, for workers to give the memory back.
     flushes: AtomicU64,
     evictions: AtomicU64,
+    /// Bytes that they take, as of the last change.
+    bytes: AtomicU64,
 }
 
 impl Cache {
@@ -205,6 +207,7 @@ impl Cache {
         state.source_bytes += source.len();
         let entry = Entry { script: Arc::clone(&script), origin, number: state.next_number };
         state.scripts.insert(digest, entry);
+        self.show_bytes(&state);
         script
     }
 
@@ -217,6 +220,7 @@ impl Cache {
         if let Some(entry) = state.scripts.remove(&digest) {
             state.source_bytes -= entry.script.source.len();
             state.evaluated -= 1;
+            self.show_bytes(state);
             entry.script.remove();
             // Relaxed, both: a statistic, and a hint to free memory.
             self.evictions.fetch_add(1, Ordering::Relaxed);
@@ -226,7 +230,10 @@ impl Cache {
 
     /// Removes all scripts.
     pub(crate) fn flush(&self) {
-        let removed = std::mem::take(&mut *self.state()).scripts;
+        let mut state = self.state();
+        let removed = std::mem::take(&mut *state).scripts;
+        self.show_bytes(&state);
+        drop(state);
         removed.values().for_each(|entry| entry.script.remove());
         // Relaxed, both: hints to free memory.
         self.removals.fetch_add(removed.len() as u64, Ordering::Relaxed);
@@ -257,11 +264,20 @@ impl Cache {
         self.evictions.store(0, Ordering::Relaxed);
     }
 
-    /// Number of scripts, and the bytes that they take.
-    pub(crate) fn figures(&self) -> (usize, usize) {
-        let state = self.state();
-        let count = state.scripts.len();
-        (count, state.source_bytes + count * CACHED_SCRIPT_BYTES)
+    /// Number of scripts.
+    pub(crate) fn count(&self) -> usize {
+        self.state().scripts.len()
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn bytes(&self) -> u64 {
+        // Relaxed, also below: a statistic.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn show_bytes(&self, state: &State) {
+        let bytes = state.source_bytes + state.scripts.len() * CACHED_SCRIPT_BYTES;
+        self.bytes.store(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -292,7 +308,7 @@ mod tests {
         scripts[0].note_use(2);
         assert_eq!(cache.evictions(), 0);
         cache.add(b"return 'one more'", None, (Origin::Evaluated, 3));
-        assert_eq!((cache.evictions(), cache.figures().0), (1, EVALUATED_SCRIPTS_MAX + 1));
+        assert_eq!((cache.evictions(), cache.count()), (1, EVALUATED_SCRIPTS_MAX + 1));
         assert!(scripts[1].is_gone() && cache.find(&scripts[1].digest).is_none());
         assert!(!scripts[0].is_gone() && !loaded.is_gone());
         // A load of an evaluated script makes it stay.
@@ -302,6 +318,6 @@ mod tests {
         assert!(!scripts[2].is_gone() && scripts[3].is_gone());
         cache.flush();
         assert!(loaded.is_gone() && scripts[0].is_gone());
-        assert_eq!(cache.figures(), (0, 0));
+        assert_eq!((cache.count(), cache.bytes()), (0, 0));
     }
 }

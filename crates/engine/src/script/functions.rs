@@ -145,12 +145,20 @@ pub struct Functions {
     present: Mutex<Arc<Snapshot>>,
     /// Changes with `present`.
     version: AtomicU64,
+    /// Bytes that the libraries take.
+    bytes: AtomicU64,
 }
 
 impl Functions {
     /// The libraries now.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Bytes that the libraries take.
+    pub(crate) fn bytes(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Changes when the libraries do.
@@ -171,16 +179,11 @@ impl Functions {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = Snapshot::clone(&present);
         let result = change(&mut next)?;
+        // Relaxed: a statistic.
+        self.bytes.store(next.bytes() as u64, Ordering::Relaxed);
         *present = Arc::new(next);
         // Release: pairs with the Acquire in `version`. The mutex orders changes.
         self.version.fetch_add(1, Ordering::Release);
         Ok(result)
-    }
-
-    /// Sources of all libraries in the order of their names: what a snapshot stores, and what
-    /// [`restore`](crate::execute::restore_functions) takes.
-    #[must_use]
-    pub fn sources(&self) -> Vec<Box<[u8]>> {
-        self.snapshot().libraries().map(|library| library.source.clone()).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::acl::{Account, DEFAULT_NAME, User};
 use crate::command::CommandId;
-use crate::limits::{SESSION_BYTES, SUBSCRIPTION_BYTES};
+use crate::limits::{PATTERN_BYTES, SESSION_BYTES, SUBSCRIPTION_BYTES};
 use crate::pubsub::TopicKind;
 use crate::settings::AllowedClients;
 use crate::slots::registry::WatchFlag;
@@ -181,15 +181,19 @@ impl Client {
     pub(crate) fn note_subscribed(&self, kind: TopicKind, name: &Arc<[u8]>) {
         if self.topics().get_or_insert_default()[kind.index()].insert(Arc::clone(name)) {
             // Relaxed, here and below: for others' information only.
-            self.registered_bytes[2].fetch_add(topic_bytes(name), Ordering::Relaxed);
+            self.registered_bytes[2].fetch_add(topic_bytes(kind, name), Ordering::Relaxed);
         }
     }
 
     /// It subscribes to a topic no more.
     pub(crate) fn note_unsubscribed(&self, kind: TopicKind, name: &[u8]) {
         let mut topics = self.topics();
-        if topics.as_mut().is_some_and(|topics| topics[kind.index()].remove(name)) {
-            self.registered_bytes[2].fetch_sub(topic_bytes(name), Ordering::Relaxed);
+        let Some(names) = topics.as_mut().map(|topics| &mut topics[kind.index()]) else { return };
+        if names.remove(name) {
+            self.registered_bytes[2].fetch_sub(topic_bytes(kind, name), Ordering::Relaxed);
+        }
+        if names.is_empty() {
+            names.shrink_to(0);
         }
     }
 
@@ -407,9 +411,13 @@ const TRACKS: u8 = 1;
 const TRACKS_BY_PREFIX: u8 = 1 << 1;
 const REDIRECT_BROKEN: u8 = 1 << 2;
 
-/// Memory of a subscription: the name here and, as if nobody shared it, in the registry.
-fn topic_bytes(name: &[u8]) -> u64 {
-    (2 * name.len() + SUBSCRIPTION_BYTES) as u64
+/// Memory of a subscription, as if nobody shared it. The literal part of a pattern is there twice.
+fn topic_bytes(kind: TopicKind, name: &[u8]) -> u64 {
+    let bytes = match kind {
+        TopicKind::Pattern => 2 * name.len() + PATTERN_BYTES,
+        TopicKind::Channel | TopicKind::ShardChannel => name.len() + SUBSCRIPTION_BYTES,
+    };
+    bytes as u64
 }
 
 /// Addresses and descriptor of a client's connection.

@@ -495,10 +495,25 @@ impl Shared {
         self.live_bytes() + self.retired_bytes() + self.lazily_freed().bytes
     }
 
-    /// Bytes of data and of clients' buffers, `used_memory`. Time in proportion to the clients.
+    /// Bytes of data, of clients' buffers and of scripts and tables, `used_memory`. Time in
+    /// proportion to the clients.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.data_bytes() + self.clients.memory_bytes()
+        self.data_bytes() + self.clients.memory_bytes() + self.other_bytes()
+    }
+
+    /// Bytes of cached scripts, libraries and tracked keys.
+    pub(crate) fn common_bytes(&self) -> u64 {
+        let scripts = self.scripts.cache.bytes() + self.scripts.functions.bytes();
+        scripts + self.tracking.totals.bytes()
+    }
+
+    /// Bytes that count beside data and clients: what [`Shared::common_bytes`] has, and the
+    /// interpreters of all workers.
+    pub(crate) fn other_bytes(&self) -> u64 {
+        let of_worker =
+            |stats: &WorkerStats| stats.script_bytes.value() + stats.function_bytes.value();
+        self.common_bytes() + self.stats.iter().map(of_worker).sum::<u64>()
     }
 
     /// Bytes that were replaced or deleted and wait for readers.

@@ -10,6 +10,7 @@ use tidemill_store::Kind;
 
 use crate::slots::tracked::TrackedKeys;
 use crate::slots::waiter::Waiter;
+use crate::tables::give_back;
 
 /// Set when a watched key changed: `EXEC` then refuses to run.
 #[derive(Debug, Default)]
@@ -86,11 +87,6 @@ impl Watcher {
 /// The values of one key, with their databases.
 type OfKey<V> = SmallVec<[(usize, V); 1]>;
 
-/// A map of more than [`KEPT_PLACES`] places, and more than this many for each key, gives some
-/// back.
-const SPARE_PLACES: usize = 8;
-const KEPT_PLACES: usize = 64;
-
 /// Values by key and database.
 #[derive(Debug)]
 struct KeyMap<V> {
@@ -129,12 +125,7 @@ impl<V: Default> KeyMap<V> {
         let (_, value) = values.swap_remove(index);
         if values.is_empty() {
             self.values.remove(key);
-            // A slot that once had many keys gives their places back, in steps that few removals
-            // share.
-            let places = self.values.capacity();
-            if places > KEPT_PLACES && self.values.len() * SPARE_PLACES < places {
-                self.values.shrink_to(self.values.len() * 2);
-            }
+            give_back(&mut self.values);
         }
         Some(value)
     }

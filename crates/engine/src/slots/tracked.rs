@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::limits::TRACKED_KEY_BYTES;
+use crate::tables::give_back;
+
 /// A session that is told when keys change that it read. It stays at its worker.
 #[derive(Debug)]
 pub struct Tracker {
@@ -58,6 +61,7 @@ pub struct Untracked {
 pub struct TrackedTotals {
     keys: AtomicU64,
     items: AtomicU64,
+    key_bytes: AtomicU64,
 }
 
 impl TrackedTotals {
@@ -74,6 +78,12 @@ impl TrackedTotals {
         self.items.load(Ordering::Relaxed)
     }
 
+    /// Bytes that all slots keep, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        let items = self.items() * size_of::<Arc<Tracker>>() as u64;
+        self.key_bytes.load(Ordering::Relaxed) + self.keys() * TRACKED_KEY_BYTES + items
+    }
+
     /// True if the caller is to take a key out, as more than `keys_max` are there; it counts as
     /// taken out then, so that several threads do not take out too many.
     fn claims_excess(&self, keys_max: u64) -> bool {
@@ -85,12 +95,17 @@ impl TrackedTotals {
         self.keys.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn add_key(&self) {
+    fn add_key(&self, key: &[u8]) {
         self.keys.fetch_add(1, Ordering::Relaxed);
+        self.key_bytes.fetch_add(key.len() as u64, Ordering::Relaxed);
     }
 
     fn remove_keys(&self, count: usize) {
         self.keys.fetch_sub(count as u64, Ordering::Relaxed);
+    }
+
+    fn remove_bytes(&self, key: &[u8]) {
+        self.key_bytes.fetch_sub(key.len() as u64, Ordering::Relaxed);
     }
 
     fn add_item(&self) {
@@ -118,12 +133,6 @@ pub struct TrackedKeys {
     order: BTreeMap<u64, Arc<[u8]>>,
     next_number: u64,
 }
-
-/// Keys that are moved together to a smaller table at most.
-const SHRUNK_TOGETHER_MAX: usize = 1024;
-
-/// Room of a table that is not worth giving back.
-const SMALL_TABLE: usize = 32;
 
 impl TrackedKeys {
     /// True if no key is tracked.
@@ -157,9 +166,9 @@ impl TrackedKeys {
         let number = self.next_number;
         self.next_number += 1;
         self.order.insert(number, Arc::clone(&key));
+        totals.add_key(&key);
         let trackers = std::iter::once(Arc::clone(tracker)).collect();
         self.keys.insert(key, Tracked { trackers, number });
-        totals.add_key();
         totals.add_item();
     }
 
@@ -188,7 +197,8 @@ impl TrackedKeys {
 
     fn taken_out(&mut self, totals: &TrackedTotals, key: Arc<[u8]>, tracked: Tracked) -> Untracked {
         totals.remove_items(tracked.trackers.len());
-        self.give_back();
+        totals.remove_bytes(&key);
+        give_back(&mut self.keys);
         let mut trackers = tracked.trackers;
         trackers.retain(|tracker| !tracker.has_ended());
         Untracked { key, trackers }
@@ -222,26 +232,21 @@ impl TrackedKeys {
         totals.remove_items(items);
         totals.remove_keys(dead.len());
         for number in dead {
-            let key = self.order.remove(&number);
-            key.and_then(|key| self.keys.remove(&key));
+            if let Some(key) = self.order.remove(&number) {
+                totals.remove_bytes(&key);
+                self.keys.remove(&key);
+            }
         }
-        self.give_back();
+        give_back(&mut self.keys);
         (looked, next)
     }
 
     /// Forgets all keys: everybody is told that nothing is as it was.
     pub fn clear(&mut self, totals: &TrackedTotals) {
         totals.remove_keys(self.keys.len());
+        self.keys.keys().for_each(|key| totals.remove_bytes(key));
         totals.remove_items(self.keys.values().map(|tracked| tracked.trackers.len()).sum());
         *self = TrackedKeys { next_number: self.next_number, ..TrackedKeys::default() };
-    }
-
-    /// Gives the table's room back once few keys are left in it.
-    fn give_back(&mut self) {
-        let (count, room) = (self.keys.len(), self.keys.capacity());
-        if count <= SHRUNK_TOGETHER_MAX && room > 4 * count + SMALL_TABLE {
-            self.keys.shrink_to(2 * count);
-        }
     }
 }
 
@@ -269,6 +274,7 @@ mod tests {
         assert_eq!(names(&untracked), ("k".into(), vec![1, 3]));
         assert!(keys.untrack(&totals, b"k").is_none());
         assert_eq!((totals.keys(), totals.items(), keys.len()), (0, 0, 0));
+        assert_eq!(totals.bytes(), 0);
     }
 
     #[test]
@@ -289,6 +295,7 @@ mod tests {
             .collect();
         assert_eq!(order, ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"]);
         assert_eq!((totals.keys(), totals.items()), (1, 1));
+        assert_eq!(totals.bytes(), "hot".len() as u64 + TRACKED_KEY_BYTES + 8);
     }
 
     #[test]
@@ -316,6 +323,6 @@ mod tests {
         assert_eq!((totals.keys(), totals.items(), keys.len()), (2, 2, 2));
         assert_eq!(keys.order.len(), 2);
         keys.clear(&totals);
-        assert_eq!((totals.keys(), totals.items()), (0, 0));
+        assert_eq!((totals.keys(), totals.items(), totals.bytes()), (0, 0, 0));
     }
 }

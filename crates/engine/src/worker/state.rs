@@ -108,6 +108,8 @@ pub struct Worker {
     pub(crate) lease: Lease,
     /// Bytes of its clients' buffers, as of its last tick.
     client_bytes: i64,
+    /// Bytes that count beside data and clients, as of its last boundary.
+    other_bytes: i64,
     pub(crate) eviction: Eviction,
     /// True if more memory is in use than `maxmemory` and keys can be evicted: the worker goes on
     /// with that in its next iteration.
@@ -217,6 +219,7 @@ impl Worker {
             ahead_ms: shared.clock.ahead_ms(),
             lease: Lease::new(Arc::clone(&shared.memory_limit)),
             client_bytes: 0,
+            other_bytes: 0,
             eviction: Eviction::default(),
             evicts_soon: false,
             random_keys: KeyRanges::default(),
@@ -290,6 +293,8 @@ impl Worker {
         let (script_bytes, function_bytes) = self.scripts.used_bytes();
         stats.script_bytes.set(script_bytes as u64);
         stats.function_bytes.set(function_bytes as u64);
+        let common_bytes = if self.index == 0 { shared.common_bytes() } else { 0 };
+        self.other_bytes = (script_bytes + function_bytes) as i64 + common_bytes as i64;
         self.lease.settle(self.used_bytes());
         self.lacks_memory = !shared.host.keep_reserve();
         let is_unsaved = shared.snapshots.has_failed()
@@ -320,9 +325,10 @@ impl Worker {
     }
 
     /// Bytes that count for `maxmemory`: live data that this worker allocated, less what it retired
-    /// of any worker's, and its clients' buffers.
+    /// of any worker's, its clients' buffers, its interpreters, and with the first worker what all
+    /// of them share.
     pub(crate) fn used_bytes(&self) -> i64 {
-        self.heap.live_bytes() + self.client_bytes
+        self.heap.live_bytes() + self.client_bytes + self.other_bytes
     }
 
     /// Counts the buffers of the worker's clients.

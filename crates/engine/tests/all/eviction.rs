@@ -490,7 +490,6 @@ fn own_changes_behind_an_eviction_are_not_told_to_a_client_that_wants_none() {
         for number in 0..20 {
             limited.ok(&["SET", &format!("old:{number}"), &large, "EX", "100"]);
         }
-        limited.call(&["HELLO", "3"]);
         limited.ok(&[&["CLIENT", "TRACKING"], mode].concat());
         limited.call(&["GET", "own"]);
         limited.limit_above_live(0);
@@ -498,5 +497,49 @@ fn own_changes_behind_an_eviction_are_not_told_to_a_client_that_wants_none() {
         assert_ne!(limited.stat("stats", "evicted_keys"), "0");
         limited.server.settle();
         assert_eq!(limited.server.take_output(limited.clients[0]), "", "{mode:?}");
+    }
+}
+
+/// Memory that clients take beside data counts as well: scripts, libraries, tracked keys.
+#[test]
+fn scripts_and_tracked_keys_count_until_they_are_gone() {
+    let mut limited = Limited::new(2, 4 << 20, "noeviction");
+    let text = "x".repeat(1 << 20);
+    let library = format!("#!lua name=l\nserver.register_function('f',function()end) --{text}");
+    limited.call(&["HELLO", "3"]);
+    let used = |limited: &mut Limited| -> u64 {
+        limited.stat("memory", "used_memory").parse().expect("a number")
+    };
+    let track = |limited: &mut Limited| {
+        let tracker = limited.server.connect(0);
+        limited.server.call(tracker, &["HELLO", "3"]);
+        limited.server.call(tracker, &["CLIENT", "TRACKING", "ON"]);
+        for number in 0..1000 {
+            limited.server.call(tracker, &["GET", &format!("{number}:{}", &text[..1024])]);
+        }
+    };
+    let shrinking: [&[&str]; 3] = [&["SCRIPT", "FLUSH"], &["FUNCTION", "FLUSH"], &["FLUSHALL"]];
+    for (grow, shrink) in shrinking.into_iter().enumerate() {
+        limited.ok(&["CONFIG", "SET", "maxmemory", "0"]);
+        let before = used(&mut limited);
+        match grow {
+            0 => drop(limited.call(&["SCRIPT", "LOAD", &format!("return 1 --{text}")])),
+            1 => drop(limited.call(&["FUNCTION", "LOAD", &library])),
+            _ => track(&mut limited),
+        }
+        let grown = used(&mut limited) - before;
+        assert!(grown > 1_000_000, "{shrink:?}: {grown} bytes");
+        limited.ok(&["CONFIG", "SET", "maxmemory", &(before + (1 << 19)).to_string()]);
+        for client in 0..2 {
+            let refused = limited.call_by(client, &["SET", "key", &text[..1 << 17]]);
+            assert_eq!(refused, OOM, "{shrink:?}, client {client}");
+        }
+        limited.ok(shrink);
+        limited.server.settle();
+        for client in 0..2 {
+            let taken = limited.call_by(client, &["SET", "key", &text[..1 << 15]]);
+            assert_eq!(taken, "+OK\r\n", "{shrink:?}, client {client}");
+        }
+        limited.call(&["DEL", "key"]);
     }
 }

@@ -173,9 +173,10 @@ fn begin(cx: &mut SessionCx<'_, '_>, options: &Options<'_>, mut prefixes: Prefix
             }
         }
     }
-    let bytes = (prefixes.len() * PREFIX_BYTES) as u64;
+    // The name is there twice: of clients, and where changes look it up.
+    let bytes: usize = prefixes.iter().map(|prefix| 2 * prefix.len() + PREFIX_BYTES).sum();
     let (mode, redirect) = (options.mode, options.redirect);
-    cx.session.client.note_tracking(Some(mode.is_broadcast), redirect, bytes);
+    cx.session.client.note_tracking(Some(mode.is_broadcast), redirect, bytes as u64);
     match &mut cx.session.tracking {
         Some(tracking) => tracking.mode = mode,
         place => {

@@ -458,7 +458,7 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
 
 /// Fields about scripts and functions; interpreters of all workers together.
 fn script_memory(shared: &Shared, lines: &mut Lines<'_>) {
-    let (script_count, script_bytes) = shared.scripts.cache.figures();
+    let script_bytes = shared.scripts.cache.bytes();
     let functions = shared.scripts.functions.snapshot();
     let vm = |of: fn(&WorkerStats) -> u64| shared.stats.iter().map(of).sum::<u64>();
     let vm_eval = vm(|stats| stats.script_bytes.value());
@@ -467,14 +467,14 @@ fn script_memory(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("used_memory_vm_eval", vm_eval);
     lines.line("used_memory_lua_human", human(vm_eval));
     lines.line("used_memory_scripts_eval", script_bytes);
-    lines.line("number_of_cached_scripts", script_count);
+    lines.line("number_of_cached_scripts", shared.scripts.cache.count());
     lines.line("number_of_functions", functions.function_count());
     lines.line("number_of_libraries", functions.libraries().len());
     lines.line("used_memory_vm_functions", vm_functions);
     lines.line("used_memory_vm_total", vm_eval + vm_functions);
     lines.line("used_memory_vm_total_human", human(vm_eval + vm_functions));
     lines.line("used_memory_functions", functions.bytes());
-    let scripts = (script_bytes + functions.bytes()) as u64;
+    let scripts = script_bytes + functions.bytes() as u64;
     lines.line("used_memory_scripts", scripts);
     lines.line("used_memory_scripts_human", human(scripts));
 }

@@ -15,7 +15,9 @@ pub(super) struct Usage {
     pub(super) live: u64,
     /// Clients and their buffers.
     pub(super) clients: u64,
-    /// Live data, clients, and data that waits for its last readers or to be freed.
+    /// Scripts, libraries, interpreters and tracked keys.
+    pub(super) other: u64,
+    /// Live data, clients, others, and data that waits for its last readers or to be freed.
     pub(super) used: u64,
     /// The most that was used.
     pub(super) peak: u64,
@@ -27,10 +29,12 @@ pub(super) struct Usage {
 impl Usage {
     pub(super) fn now(shared: &Shared) -> Usage {
         let (live, clients) = (shared.live_bytes(), shared.clients.memory_bytes());
-        let used = shared.data_bytes() + clients;
+        let other = shared.other_bytes();
+        let used = shared.data_bytes() + clients + other;
         Usage {
             live,
             clients,
+            other,
             used,
             peak: shared.raise_peak(used),
             allocator: shared.host.allocator(),
@@ -40,7 +44,7 @@ impl Usage {
 
     /// Data that is used and does not count for `maxmemory`: it is nobody's any more.
     pub(super) fn not_counted(&self) -> u64 {
-        self.used.saturating_sub(self.live + self.clients)
+        self.used.saturating_sub(self.live + self.clients + self.other)
     }
 }
 
@@ -117,7 +121,7 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let usage = Usage::now(cx.shared);
     let (tables, keys) = tables(cx);
     let table_bytes: u64 = tables.iter().map(|(_, bytes)| bytes).sum();
-    let Usage { live, clients, used, peak, allocator, resident } = usage;
+    let Usage { live, clients, other: _, used, peak, allocator, resident } = usage;
     let dataset = live.saturating_sub(table_bytes);
     let percent = |part: u64, whole: u64| ratio(part, whole) * 100.0;
     let AllocatorMemory { allocated_bytes, active_bytes, resident_bytes, muzzy_bytes } = allocator;
@@ -131,10 +135,8 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
     fields.push(Field::Bytes("clients.normal", clients));
     let others = ["cluster.links", "cluster.slot_import", "cluster.slot_export", "aof.buffer"];
     fields.extend(others.map(absent));
-    let (_, script_bytes) = cx.shared.scripts.cache.figures();
-    let function_bytes = cx.shared.scripts.functions.snapshot().bytes();
-    fields.push(Field::Bytes("lua.caches", script_bytes as u64));
-    fields.push(Field::Bytes("functions.caches", function_bytes as u64));
+    fields.push(Field::Bytes("lua.caches", cx.shared.scripts.cache.bytes()));
+    fields.push(Field::Bytes("functions.caches", cx.shared.scripts.functions.bytes()));
     fields.extend(tables.iter().map(|&(database, bytes)| Field::Database(database, bytes)));
     fields.extend([
         Field::Bytes("overhead.db.hashtable.lut", table_bytes),
@@ -171,7 +173,7 @@ const WASTE_BYTES_MIN: u64 = 10 << 20;
 
 /// Verdict on the use of memory, as text.
 fn judge(usage: &Usage) -> String {
-    let Usage { live, clients, used, peak, allocator, resident } = *usage;
+    let Usage { live, clients, other, used, peak, allocator, resident } = *usage;
     if used < JUDGED_BYTES_MIN {
         return "There is too little data to judge the use of memory by.\n".into();
     }
@@ -197,7 +199,7 @@ fn judge(usage: &Usage) -> String {
     if is_waste(resident, allocator.resident_bytes, 1.1) {
         say("Process: memory beyond the allocator's is in use: stacks, code, mapped files.");
     }
-    if is_waste(used, live + clients, 1.1) {
+    if is_waste(used, live + clients + other, 1.1) {
         say("Retired: much replaced data waits for readers that began before it was replaced. A \
              command that takes long holds it; see SLOWLOG GET.");
     }
@@ -278,6 +280,7 @@ mod tests {
         let healthy = Usage {
             live: mib(59),
             clients: mib(40),
+            other: 0,
             used: mib(100),
             peak: mib(100),
             allocator,

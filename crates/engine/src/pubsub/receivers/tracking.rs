@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tidemill_resp::encode::Protocol;
 
+use crate::tables::give_back;
+
 use super::{
     Broadcast, Encoded, INVALIDATION_CHANNEL, Invalidated, Receiver, Receivers, Redirected,
     Tracking,
@@ -28,6 +30,7 @@ impl Receivers {
                 listeners.remove(&index);
                 if listeners.is_empty() {
                     self.prefixes.remove(prefix);
+                    give_back(&mut self.prefixes);
                 }
             }
         }

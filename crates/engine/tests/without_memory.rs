@@ -401,7 +401,7 @@ const OF_ARGUMENT: &[&str] = &[
     "ACL SETUSER u -@@",
     "ACL SETUSER u (~@)",
     "ACL DRYRUN default GET @",
-    "CONFIG SET requirepass @",
+    "CONFIG SET proc-title-template @",
     "CONFIG SET cluster-announce-hostname @",
     "CONFIG SET notify-keyspace-events @",
     "CONFIG SET save @",
@@ -420,6 +420,7 @@ const OF_ARGUMENT: &[&str] = &[
     "EVAL return(redis.call('GET',KEYS[1])) 1 @",
     "SCRIPT LOAD --@",
     "SCRIPT LOAD §",
+    "EVAL § 0",
     "SCRIPT LOAD return'@'",
     "FUNCTION LOAD #!lua\tname=@\nserver.register_function('f',function()end)",
     "FUNCTION LOAD #!lua\tname=l\nserver.register_function('@',function()end)",
@@ -496,8 +497,8 @@ fn arguments_are_copied_when_there_is_room_for_all_copies() {
     for text in each_argument().into_iter().chain(listed) {
         for quarters in ROOMS {
             let caller = server.connect(0);
+            assert_eq!(server.call(caller, &["FLUSHALL"]), "+OK\r\n", "before {text}");
             for before in [
-                "FLUSHALL",
                 "SCRIPT FLUSH",
                 "FUNCTION FLUSH",
                 "ACL DELUSER u",

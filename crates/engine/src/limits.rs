@@ -318,9 +318,13 @@ pub const TRACKED_KEYS_EVICTED_MAX: usize = 1024;
 /// order of arrival.
 pub const TRACKED_KEY_BYTES: u64 = 200;
 
-/// Memory of a prefix of which a client is told changes, beside its name, about: its places in the
-/// maps of the client, of the worker's receivers and of the server.
-pub const PREFIX_BYTES: usize = 400;
+/// Memory that a prefix counts with a client that is told of its changes: an estimate from below,
+/// as in Valkey, which counts no text.
+pub const PREFIX_BYTES: usize = 24;
+
+/// Memory of a prefix of which clients are told changes, beside its name and what counts with them,
+/// about: its places in the maps of a client, of a worker's receivers and of the server.
+pub const SHARED_PREFIX_BYTES: usize = 376;
 
 /// Rounds of `MIGRATE` in which changed keys are sent again while their slots are free.
 pub const MIGRATION_ROUNDS_MAX: u32 = 8;

@@ -2,7 +2,7 @@
 //! prefixes of keys of which some are told all changes (`BCAST`).
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use smallvec::SmallVec;
@@ -11,6 +11,7 @@ use tidemill_resp::encode::ReplyBuffer;
 use super::counts::SubscriberCounts;
 use super::lanes::{Delivery, Lanes};
 use super::patterns::each_prefix;
+use crate::limits::SHARED_PREFIX_BYTES;
 
 /// Channel by which a subscriber in RESP2 gets what another client is to be told.
 pub const INVALIDATION_CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -106,6 +107,12 @@ struct Listeners {
 pub struct Prefixes {
     listeners: RwLock<BTreeMap<Box<[u8]>, Listeners>>,
     count: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+/// Memory of a prefix. Its name is there twice: for its clients, and where changes look it up.
+fn bytes_of(prefix: &[u8]) -> u64 {
+    (2 * prefix.len() + SHARED_PREFIX_BYTES) as u64
 }
 
 impl Prefixes {
@@ -116,6 +123,12 @@ impl Prefixes {
         // Relaxed: who begins to listen reads each key under its slot's lock, and a change looks
         // here under it. So either the reader finds the change, or the change finds the count.
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that they take, beside what counts with clients.
+    pub(crate) fn bytes(&self) -> u64 {
+        // Relaxed, also below: a statistic.
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// One more listener at a worker; returns the prefix as it is kept.
@@ -131,6 +144,7 @@ impl Prefixes {
         listeners.insert(prefix.into(), Listeners { prefix: Arc::clone(&shared), counts });
         // Relaxed: as in `count`.
         self.count.store(listeners.len(), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes_of(prefix), Ordering::Relaxed);
         shared
     }
 
@@ -140,6 +154,7 @@ impl Prefixes {
         if listeners.get_mut(prefix).is_some_and(|listeners| listeners.counts.remove(worker)) {
             listeners.remove(prefix);
             self.count.store(listeners.len(), Ordering::Relaxed);
+            self.bytes.fetch_sub(bytes_of(prefix), Ordering::Relaxed);
         }
     }
 

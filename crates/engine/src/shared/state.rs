@@ -502,10 +502,10 @@ impl Shared {
         self.data_bytes() + self.clients.memory_bytes() + self.other_bytes()
     }
 
-    /// Bytes of cached scripts, libraries and tracked keys.
+    /// Bytes of cached scripts, libraries, and keys and prefixes that are tracked.
     pub(crate) fn common_bytes(&self) -> u64 {
         let scripts = self.scripts.cache.bytes() + self.scripts.functions.bytes();
-        scripts + self.tracking.totals.bytes()
+        scripts + self.tracking.totals.bytes() + self.tracking.prefixes.bytes()
     }
 
     /// Bytes that count beside data and clients: what [`Shared::common_bytes`] has, and the

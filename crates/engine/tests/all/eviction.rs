@@ -518,14 +518,27 @@ fn scripts_and_tracked_keys_count_until_they_are_gone() {
             limited.server.call(tracker, &["GET", &format!("{number}:{}", &text[..1024])]);
         }
     };
-    let shrinking: [&[&str]; 3] = [&["SCRIPT", "FLUSH"], &["FUNCTION", "FLUSH"], &["FLUSHALL"]];
+    let listener = limited.server.connect(1);
+    limited.server.call(listener, &["HELLO", "3"]);
+    let listen = |limited: &mut Limited| {
+        let prefix = &text[..1 << 19];
+        let words = ["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix];
+        limited.server.call(listener, &words);
+    };
+    let shrinking: [&[&str]; 4] = [
+        &["SCRIPT", "FLUSH"],
+        &["FUNCTION", "FLUSH"],
+        &["FLUSHALL"],
+        &["CLIENT", "TRACKING", "OFF"],
+    ];
     for (grow, shrink) in shrinking.into_iter().enumerate() {
         limited.ok(&["CONFIG", "SET", "maxmemory", "0"]);
         let before = used(&mut limited);
         match grow {
             0 => drop(limited.call(&["SCRIPT", "LOAD", &format!("return 1 --{text}")])),
             1 => drop(limited.call(&["FUNCTION", "LOAD", &library])),
-            _ => track(&mut limited),
+            2 => track(&mut limited),
+            _ => listen(&mut limited),
         }
         let grown = used(&mut limited) - before;
         assert!(grown > 1_000_000, "{shrink:?}: {grown} bytes");
@@ -534,7 +547,8 @@ fn scripts_and_tracked_keys_count_until_they_are_gone() {
             let refused = limited.call_by(client, &["SET", "key", &text[..1 << 17]]);
             assert_eq!(refused, OOM, "{shrink:?}, client {client}");
         }
-        limited.ok(shrink);
+        let caller = if grow == 3 { listener } else { limited.clients[0] };
+        assert_eq!(limited.server.call(caller, shrink), "+OK\r\n");
         limited.server.settle();
         for client in 0..2 {
             let taken = limited.call_by(client, &["SET", "key", &text[..1 << 15]]);

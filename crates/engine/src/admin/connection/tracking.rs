@@ -173,10 +173,9 @@ fn begin(cx: &mut SessionCx<'_, '_>, options: &Options<'_>, mut prefixes: Prefix
             }
         }
     }
-    // The name is there twice: of clients, and where changes look it up.
-    let bytes: usize = prefixes.iter().map(|prefix| 2 * prefix.len() + PREFIX_BYTES).sum();
+    let bytes = (prefixes.len() * PREFIX_BYTES) as u64;
     let (mode, redirect) = (options.mode, options.redirect);
-    cx.session.client.note_tracking(Some(mode.is_broadcast), redirect, bytes as u64);
+    cx.session.client.note_tracking(Some(mode.is_broadcast), redirect, bytes);
     match &mut cx.session.tracking {
         Some(tracking) => tracking.mode = mode,
         place => {

@@ -346,7 +346,7 @@ pub const EVALUATED_SCRIPTS_MAX: usize = 500;
 
 /// Most bytes that a byte of a script's source takes while it is compiled. Chains of fields and
 /// calls within calls, the densest sources that were found, take more than 32.
-pub const COMPILED_BYTES_PER_SOURCE_BYTE: u64 = 48;
+pub const COMPILED_BYTES_PER_SOURCE_BYTE: usize = 48;
 
 /// Bytes of a cached script beside its source, as they are accounted.
 pub const CACHED_SCRIPT_BYTES: usize = 160;

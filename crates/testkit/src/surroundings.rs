@@ -161,7 +161,7 @@ impl Host for SilentHost {
             !self.tries_room.load(Ordering::SeqCst) || block.try_reserve_exact(bytes).is_ok();
         // Without this the compiler may leave the allocation out, and take it for successful.
         std::hint::black_box(&block);
-        is_there
+        is_there && self.keep_reserve()
     }
 
     fn keep_reserve(&self) -> bool {

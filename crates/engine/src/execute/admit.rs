@@ -15,6 +15,7 @@ use crate::admin::scripting::busy_error;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
 use crate::slots::parking::WaitTarget;
+use crate::worker::session::Session;
 
 /// Way of an admissible request.
 pub(crate) enum Admitted {
@@ -170,7 +171,8 @@ fn permit<E: Enter>(
     let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
     } else if executor.worker.may_refuse_memory()
-        && command.flags.contains(Flags::DENYOOM)
+        && (command.flags.contains(Flags::DENYOOM)
+            || executor.worker.lacks_memory && registers_small(executor.session, command))
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
     {
         error
@@ -189,6 +191,25 @@ fn permit<E: Enter>(
     };
     count_rejected(executor, id);
     Err(error)
+}
+
+/// True if a command adds to what clients and the server keep beside data, little at a time. It is
+/// not refused by `maxmemory`, as in Valkey, but when the system has no memory left.
+#[cold]
+fn registers_small(session: &Session, command: &Command) -> bool {
+    const REGISTERING: [&str; 9] = [
+        "subscribe",
+        "psubscribe",
+        "ssubscribe",
+        "watch",
+        "script|load",
+        "client|tracking",
+        "client|setname",
+        "client|setinfo",
+        "acl|setuser",
+    ];
+    let tracks = session.tracking.is_some() && command.flags.contains(Flags::READONLY);
+    tracks || REGISTERING.contains(&command.name)
 }
 
 /// Error of a command that is refused while data cannot be saved, or is being loaded, or a script

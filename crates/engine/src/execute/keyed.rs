@@ -7,6 +7,7 @@ use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use tidemill_store::{KeyHash, SlotNumber};
 
+use super::credit::is_exempt;
 use super::executor::Executor;
 use super::tracking::is_registered;
 use super::transaction::lock_alone;
@@ -21,6 +22,7 @@ use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
 use crate::blocking::Block;
 use crate::command::{Command, Flags};
+use crate::error::{CommandError, NO_MEMORY_LEFT};
 use crate::limits::{
     LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX, RESULT_ATTEMPTS_MAX,
 };
@@ -341,6 +343,11 @@ fn write_locked<'k, E: Enter>(
     {
         let protocol = executor.reply.protocol();
         let (worker, session) = (&mut *executor.worker, &mut *executor.session);
+        if worker.lacks_memory && !is_exempt(shared, worker) {
+            unit.end_command(shared, worker, session.database, args);
+            commit(shared, worker, unit, section);
+            return Err(CommandError::from(NO_MEMORY_LEFT).into());
+        }
         register(shared, worker, session, protocol, &mut unit, (command, args), block);
         // A consumer of a group is seen before it waits.
         unit.end_command(shared, worker, session.database, args);

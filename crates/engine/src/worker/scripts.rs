@@ -19,7 +19,6 @@ use crate::limits::{
     COMPILED_BYTES_PER_SOURCE_BYTE, FUNCTION_RUN_BYTES_MAX, RUN_BUFFER_BYTES_MAX,
     SCRIPT_RUN_BYTES_MAX,
 };
-use crate::memory::Room;
 use crate::script::{
     CachedScript, DigestText, Library, LibraryFunction, Origin, Snapshot, digits_of, parse_digest,
 };
@@ -441,9 +440,9 @@ impl WorkerScripts {
 pub(crate) const NO_ROOM_TO_COMPILE: &[u8] = b"not enough memory";
 
 /// True if there is memory for a source and for what it is compiled to: many small blocks, which
-/// cannot fail one by one.
+/// cannot fail one by one. Asked of small sources too, of which clients can send any number.
 pub(crate) fn has_room_to_compile(shared: &Shared, source: &[u8]) -> bool {
-    Room::of(shared).check(source.len() as u64 * COMPILED_BYTES_PER_SOURCE_BYTE).is_ok()
+    shared.host.has_room(source.len().saturating_mul(COMPILED_BYTES_PER_SOURCE_BYTE))
 }
 
 /// An interpreter without scripts.

@@ -197,6 +197,50 @@ fn commands_and_waiters_that_take_memory_are_refused_while_the_system_has_none()
     assert_eq!(call(&mut server, writer, "SET key value"), "+OK");
 }
 
+#[test]
+fn small_registrations_are_refused_while_the_system_has_no_memory() {
+    let error = "-OOM command not allowed: the system has no memory left";
+    let mut server = Server::new(1, NOW_MS);
+    let [client, tracker] = [0; 2].map(|seat| server.connect(seat));
+    call(&mut server, client, "RPUSH list x");
+    call(&mut server, client, "EVAL return(1) 0");
+    call(&mut server, tracker, "HELLO 3");
+    call(&mut server, tracker, "CLIENT TRACKING ON");
+    server.host.set_lacks_memory(true);
+    for refused in [
+        "SUBSCRIBE a",
+        "PSUBSCRIBE a*",
+        "SSUBSCRIBE a",
+        "WATCH a",
+        "SCRIPT LOAD return(2)",
+        "CLIENT TRACKING ON",
+        "CLIENT SETNAME a",
+        "CLIENT SETINFO LIB-NAME a",
+        "ACL SETUSER u on",
+        "BLPOP none 0",
+        "XREAD BLOCK 0 STREAMS none $",
+    ] {
+        assert_eq!(call(&mut server, client, refused), error, "{refused}");
+    }
+    assert_eq!(call(&mut server, tracker, "GET a"), error);
+    let compiled = call(&mut server, client, "EVAL return(2) 0");
+    assert!(compiled.contains("not enough memory"), "{compiled}");
+    for (taken, expected) in [
+        ("EVAL return(1) 0", ":1"),
+        ("BLPOP none list 0", "*2 $4 list $1 x"),
+        ("UNWATCH", "+OK"),
+        ("GET a", "$-1"),
+        ("PING", "+PONG"),
+        ("CONFIG SET maxmemory 1gb", "+OK"),
+        ("DEL a", ":0"),
+    ] {
+        assert_eq!(call(&mut server, client, taken), expected, "{taken}");
+    }
+    server.host.set_lacks_memory(false);
+    assert_eq!(call(&mut server, client, "WATCH a"), "+OK");
+    assert_eq!(call(&mut server, tracker, "GET a"), "_");
+}
+
 /// Timeouts in seconds are numbers of C's wide type, rounded up to milliseconds.
 #[test]
 fn timeouts_are_read_as_by_valkey() {

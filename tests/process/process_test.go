@@ -274,7 +274,7 @@ func TestAcceptBurst_SpreadsConnectionsEvenly(t *testing.T) {
 		// next ones go to it.
 		counts := workerFigures(t, all[0], "connections")
 		isEven := func() bool { return slices.Max(counts)-slices.Min(counts) <= 1 }
-		for ; !isEven() && len(all) < 8*burst; counts = workerFigures(t, all[0], "connections") {
+		for ; !isEven() && len(all) < 2*burst; counts = workerFigures(t, all[0], "connections") {
 			conn, err := wire.Dial(address)
 			if err != nil {
 				t.Fatal(err)

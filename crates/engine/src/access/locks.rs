@@ -53,6 +53,7 @@ pub struct LockSet<'k> {
     /// The time by which everything under these locks is judged, once something was; what was
     /// locked before the last one may have an earlier one.
     clock: Cell<Option<ExpiryClock>>,
+    /// Clocks of slots that were locked before others, if something was judged by them.
     earlier: Option<Box<EarlierClocks>>,
     token: Option<TokenGuard<'k>>,
 }

@@ -133,11 +133,12 @@ impl KeyPattern {
         self.access.contains(needed) && self.is_of(b"*")
     }
 
-    /// The rule that makes it: `~key`, `%R~key`, `%W~key`.
+    /// Bytes of the pattern.
     pub(super) fn text_bytes(&self) -> usize {
         self.pattern.len()
     }
 
+    /// The rule that makes it: `~key`, `%R~key`, `%W~key`.
     pub(super) fn describe(&self, into: &mut Vec<u8>) {
         let before: &[u8] = match (self.access.contains(Access::READ), self.access) {
             (true, Access::READ) => b"%R~",

@@ -57,6 +57,9 @@ bitflags! {
         const SYSTEM = 1 << 21;
         /// May be called without a key although it declares some.
         const NO_MANDATORY_KEYS = 1 << 22;
+        /// Registers something of a client or of the server, as small as that may be. Not shown to
+        /// clients.
+        const REGISTERS = 1 << 23;
     }
 }
 

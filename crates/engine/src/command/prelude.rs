@@ -27,6 +27,7 @@ pub(crate) const NO_MANDATORY_KEYS: Flags = Flags::NO_MANDATORY_KEYS;
 pub(crate) const MAY_REPLICATE: Flags = Flags::MAY_REPLICATE;
 pub(crate) const SEVERAL_CHANGES: Flags = Flags::SEVERAL_CHANGES;
 pub(crate) const DISCOVERS_KEYS: Flags = Flags::DISCOVERS_KEYS;
+pub(crate) const REGISTERS: Flags = Flags::REGISTERS;
 pub(crate) const ASKING: Flags = Flags::ASKING;
 pub(crate) const SYSTEM: Flags = Flags::SYSTEM;
 

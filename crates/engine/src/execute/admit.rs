@@ -172,7 +172,7 @@ fn permit<E: Enter>(
         CommandError::from("ERR Replica can't interact with the keyspace")
     } else if executor.worker.may_refuse_memory()
         && (command.flags.contains(Flags::DENYOOM)
-            || executor.worker.lacks_memory && registers_small(executor.session, command))
+            || executor.worker.lacks_memory && registers_something(executor.session, command))
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
     {
         error
@@ -196,20 +196,9 @@ fn permit<E: Enter>(
 /// True if a command adds to what clients and the server keep beside data, little at a time. It is
 /// not refused by `maxmemory`, as in Valkey, but when the system has no memory left.
 #[cold]
-fn registers_small(session: &Session, command: &Command) -> bool {
-    const REGISTERING: [&str; 9] = [
-        "subscribe",
-        "psubscribe",
-        "ssubscribe",
-        "watch",
-        "script|load",
-        "client|tracking",
-        "client|setname",
-        "client|setinfo",
-        "acl|setuser",
-    ];
+fn registers_something(session: &Session, command: &Command) -> bool {
     let tracks = session.tracking.is_some() && command.flags.contains(Flags::READONLY);
-    tracks || REGISTERING.contains(&command.name)
+    tracks || command.flags.contains(Flags::REGISTERS)
 }
 
 /// Error of a command that is refused while data cannot be saved, or is being loaded, or a script

@@ -344,11 +344,10 @@ fn write_locked<'k, E: Enter>(
         let protocol = executor.reply.protocol();
         let (worker, session) = (&mut *executor.worker, &mut *executor.session);
         if worker.lacks_memory && !is_exempt(shared, worker) {
-            unit.end_command(shared, worker, session.database, args);
-            commit(shared, worker, unit, section);
-            return Err(CommandError::from(NO_MEMORY_LEFT).into());
+            outcome = Err(CommandError::from(NO_MEMORY_LEFT).into());
+        } else {
+            register(shared, worker, session, protocol, &mut unit, (command, args), block);
         }
-        register(shared, worker, session, protocol, &mut unit, (command, args), block);
         // A consumer of a group is seen before it waits.
         unit.end_command(shared, worker, session.database, args);
         commit(shared, worker, unit, section);

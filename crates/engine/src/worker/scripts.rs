@@ -271,7 +271,7 @@ impl WorkerScripts {
 
     fn compile(&mut self, shared: &Shared, source: &[u8]) -> Result<Script, Vec<u8>> {
         if !has_room_to_compile(shared, source) {
-            return Err(NO_ROOM_TO_COMPILE.to_vec());
+            return Err(NOT_ENOUGH_MEMORY.to_vec());
         }
         self.forget_removed(shared);
         let mut interpreter = self.take(shared, Machine::Scripts)?;
@@ -342,7 +342,7 @@ impl WorkerScripts {
             return Ok(Some((script, FunctionRef { library, index })));
         }
         if !has_room_to_compile(shared, &library.source) {
-            return Err(NO_ROOM_TO_COMPILE.to_vec());
+            return Err(NOT_ENOUGH_MEMORY.to_vec());
         }
         let mut interpreter = self.take(shared, Machine::Functions)?;
         let loaded = interpreter.load(&library.source, host);
@@ -436,8 +436,8 @@ impl WorkerScripts {
     }
 }
 
-/// Text of the compiler for a source that there is no memory for.
-pub(crate) const NO_ROOM_TO_COMPILE: &[u8] = b"not enough memory";
+/// Text for a source, or an interpreter, that there is no memory for.
+pub(crate) const NOT_ENOUGH_MEMORY: &[u8] = b"not enough memory";
 
 /// True if there is memory for a source and for what it is compiled to: many small blocks, which
 /// cannot fail one by one. Asked of small sources too, of which clients can send any number.

@@ -490,6 +490,7 @@ fn own_changes_behind_an_eviction_are_not_told_to_a_client_that_wants_none() {
         for number in 0..20 {
             limited.ok(&["SET", &format!("old:{number}"), &large, "EX", "100"]);
         }
+        limited.call(&["HELLO", "3"]);
         limited.ok(&[&["CLIENT", "TRACKING"], mode].concat());
         limited.call(&["GET", "own"]);
         limited.limit_above_live(0);
@@ -506,7 +507,6 @@ fn scripts_and_tracked_keys_count_until_they_are_gone() {
     let mut limited = Limited::new(2, 4 << 20, "noeviction");
     let text = "x".repeat(1 << 20);
     let library = format!("#!lua name=l\nserver.register_function('f',function()end) --{text}");
-    limited.call(&["HELLO", "3"]);
     let used = |limited: &mut Limited| -> u64 {
         limited.stat("memory", "used_memory").parse().expect("a number")
     };

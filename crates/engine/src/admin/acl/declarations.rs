@@ -91,6 +91,7 @@ pub(super) const ACL_SAVE: Command = CHANGE
 
 pub(super) const ACL_SETUSER: Command = CHANGE
     .command("acl|setuser", -3, "6.0.0", "Makes or changes a user by rules.")
+    .more_flags(&[REGISTERS])
     .complexity("O(N). Where N is the number of rules provided.")
     .history(&[
         ("6.2.0", "Added Pub/Sub channel patterns."),

@@ -98,11 +98,13 @@ pub(super) const CLIENT_GETNAME: Command =
 
 pub(super) const CLIENT_SETNAME: Command = OWN
     .command("client|setname", 3, "2.6.9", "Names the connection.")
+    .more_flags(&[REGISTERS])
     .arguments(&[string("connection-name")])
     .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]);
 
 pub(super) const CLIENT_SETINFO: Command = OWN
     .command("client|setinfo", 4, "7.2.0", "Tells about the client library.")
+    .more_flags(&[REGISTERS])
     .arguments(&[one_of(
         "attr",
         &[string("libname").token("LIB-NAME"), string("libver").token("LIB-VER")],
@@ -303,7 +305,7 @@ pub(super) const CLIENT_TRACKINGINFO: Command = CONNECTION
 pub(super) const CLIENT_TRACKING: Command = CONNECTION
     .command("client|tracking", -3, "6.0.0", "Tells the connection when keys change that it read.")
     .complexity("O(1). Some options may introduce additional complexity.")
-    .flags(&[NOSCRIPT, LOADING, STALE])
+    .flags(&[NOSCRIPT, LOADING, STALE, REGISTERS])
     .arguments(&[
         one_of("status", &[word("ON"), word("OFF")]),
         integer("client-id").token("REDIRECT").optional(),

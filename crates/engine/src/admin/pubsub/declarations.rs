@@ -17,6 +17,7 @@ const NOT_KEY: &[KeyFlags] = &[KeyFlags::NOT_KEY];
 
 pub(super) const SUBSCRIBE: Command = SUBSCRIBER
     .command("subscribe", -2, "2.0.0", "Subscribes to channels.")
+    .more_flags(&[REGISTERS])
     .complexity("O(N) where N is the number of channels to subscribe to.")
     .channels(Channels::all())
     .arguments(&[string("channel").multiple()]);
@@ -28,6 +29,7 @@ pub(super) const UNSUBSCRIBE: Command = SUBSCRIBER
 
 pub(super) const PSUBSCRIBE: Command = SUBSCRIBER
     .command("psubscribe", -2, "2.0.0", "Subscribes to all channels that match patterns.")
+    .more_flags(&[REGISTERS])
     .complexity("O(N) where N is the number of patterns to subscribe to.")
     .channels(Channels::patterns())
     .arguments(&[pattern("pattern").multiple()]);
@@ -39,6 +41,7 @@ pub(super) const PUNSUBSCRIBE: Command = SUBSCRIBER
 
 pub(super) const SSUBSCRIBE: Command = SUBSCRIBER
     .command("ssubscribe", -2, "7.0.0", "Subscribes to shard channels.")
+    .more_flags(&[REGISTERS])
     .complexity("O(N) where N is the number of shard channels to subscribe to.")
     .channels(Channels::all())
     .keys(&[KeySpec::all(NOT_KEY)])

@@ -125,7 +125,7 @@ pub(super) const SCRIPT_KILL: Command = SCRIPTING
 pub(super) const SCRIPT_LOAD: Command = SCRIPTING
     .command("script|load", 3, "2.6.0", "Puts a script into the cache.")
     .complexity("O(N) with N being the length in bytes of the script body.")
-    .flags(&[NOSCRIPT, STALE])
+    .flags(&[NOSCRIPT, STALE, REGISTERS])
     .arguments(&[string("script")])
     .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]);
 

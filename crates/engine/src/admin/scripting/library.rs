@@ -13,7 +13,7 @@ use crate::script::{
     ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot, UndeclaredKeys,
 };
 use crate::shared::Shared;
-use crate::worker::scripts::{Machine, NO_ROOM_TO_COMPILE, has_room_to_compile, make};
+use crate::worker::scripts::{Machine, NOT_ENOUGH_MEMORY, has_room_to_compile, make};
 
 /// Caller of a library that is loaded: it may take a while, and calls no command.
 pub(crate) struct Loader<'k> {
@@ -94,11 +94,11 @@ pub(super) fn name_of(source: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
 /// Text of the error, without its code.
 pub(super) fn load(shared: &Shared, name: &[u8], source: &[u8]) -> Result<Arc<Library>, Vec<u8>> {
     if !has_room_to_compile(shared, source) {
-        return Err([b"Error compiling function: ", NO_ROOM_TO_COMPILE].concat());
+        return Err([b"Error compiling function: ", NOT_ENOUGH_MEMORY].concat());
     }
     // In an interpreter of its own: a source that fails leaves nothing behind.
     let mut interpreter =
-        make(shared, Machine::Functions).map_err(|()| b"not enough memory".to_vec())?;
+        make(shared, Machine::Functions).map_err(|()| NOT_ENOUGH_MEMORY.to_vec())?;
     let loaded = interpreter.load(source, &mut Loader::new(shared));
     let loaded = loaded.map_err(|error| match error {
         LoadError::Syntax(text) => [b"Error compiling function: ", &text[..]].concat(),

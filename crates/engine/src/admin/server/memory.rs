@@ -121,7 +121,7 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let usage = Usage::now(cx.shared);
     let (tables, keys) = tables(cx);
     let table_bytes: u64 = tables.iter().map(|(_, bytes)| bytes).sum();
-    let Usage { live, clients, other: _, used, peak, allocator, resident } = usage;
+    let Usage { live, clients, used, peak, allocator, resident, .. } = usage;
     let dataset = live.saturating_sub(table_bytes);
     let percent = |part: u64, whole: u64| ratio(part, whole) * 100.0;
     let AllocatorMemory { allocated_bytes, active_bytes, resident_bytes, muzzy_bytes } = allocator;

@@ -26,7 +26,7 @@ pub(super) const DISCARD: Command = TRANSACTION
 pub(super) const WATCH: Command = TRANSACTION
     .command("watch", -2, "2.2.0", "Makes the next EXEC depend on keys staying as they are.")
     .complexity("O(1) for every key.")
-    .more_flags(&[NO_MULTI])
+    .more_flags(&[NO_MULTI, REGISTERS])
     .keys(&[KeySpec::all(&[RO])])
     .arguments(&[key("key").multiple()]);
 

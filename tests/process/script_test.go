@@ -101,7 +101,9 @@ func TestScript_CommandsRefusedAsBusyLeaveNothingBehind(t *testing.T) {
 
 // A script that has written is not killed, and nobody sees half of it while it is suspended.
 func TestScript_SuspendedBetweenTwoWritesIsSeenWhole(t *testing.T) {
-	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	// Readers wait for the script, however long it takes.
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2",
+		"--busy-reply-threshold", "600000")
 	control := server.Dial(t)
 	do(t, control, "MSET", "a", "0", "b", "0")
 	source := `redis.call('SET', 'a', ARGV[1])

@@ -133,7 +133,9 @@ redis.call('SET', 'b', ARGV[1]) return 'done'`
 
 // A script whose client is killed ends; one that has written runs to its end.
 func TestScript_OfAClientThatIsKilled(t *testing.T) {
-	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	// The last reader waits for the script, however long it takes.
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1",
+		"--busy-reply-threshold", "600000")
 	control := server.Dial(t)
 	kill := func() {
 		t.Helper()

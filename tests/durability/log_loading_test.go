@@ -74,10 +74,13 @@ func TestLogLoading_IsEndedWithoutAChange(t *testing.T) {
 			}
 			conn := server.Dial(t)
 			if part == "commands" {
-				do(t, conn, "CONFIG", "SET", "key-load-delay", "50")
-				for fieldsOf(t, conn)["loading_loaded_perc"] < "60" {
-					time.Sleep(time.Millisecond)
-				}
+				// The commands take two seconds then: time enough to be seen on a busy machine.
+				do(t, conn, "CONFIG", "SET", "key-load-delay", "2000")
+				await(t, "commands are replayed", func() bool {
+					fields := fieldsOf(t, conn)
+					loaded, _ := strconv.ParseFloat(fields["loading_loaded_perc"], 64)
+					return loaded > 52 || fields["loading"] != "1"
+				})
 			}
 			do(t, conn, "CONFIG", "SET", "key-load-delay", "100000")
 			if fieldsOf(t, conn)["loading"] != "1" {

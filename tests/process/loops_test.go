@@ -204,10 +204,12 @@ func TestReads_EndBesideWritersOfTheSlots(t *testing.T) {
 		check   func(wire.Reply) bool
 		pause   time.Duration
 		write   func(writer, round int) []string
+		beside  func(writer, round int) []string
 	}{
 		{
 			"LCS", []string{"LCS", "{t}a", "{t}b", "LEN"},
 			func(reply wire.Reply) bool { return reply.Int() > 0 }, writesPause, setInTag,
+			func(writer, _ int) []string { return []string{"GET", fmt.Sprintf("{t}%d", writer)} },
 		},
 		{
 			"MGET", many, func(reply wire.Reply) bool { return len(reply.Items) == manyKeys }, 0,
@@ -221,6 +223,9 @@ func TestReads_EndBesideWritersOfTheSlots(t *testing.T) {
 				}
 				return words
 			},
+			func(writer, _ int) []string {
+				return append([]string{"MGET"}, many[1+writer*100:1+writer*100+200]...)
+			},
 		},
 	} {
 		t.Run(read.name, func(t *testing.T) {
@@ -231,7 +236,10 @@ func TestReads_EndBesideWritersOfTheSlots(t *testing.T) {
 				}
 			}
 			run()
+			// They take as much of the machine as the writers.
+			readers := startWriters(t, server, read.pause, read.beside)
 			alone := least(1, many)
+			readers.finish(t)
 			beside := startWriters(t, server, read.pause, read.write)
 			requireBounded(t, read.name, alone/readRuns, least(1, many)/readRuns)
 			beside.finish(t)

@@ -319,7 +319,7 @@ pub(crate) fn has_room(bytes: usize) -> bool {
     is_there
 }
 
-/// True if the system gives what a new thread takes. The answer reserves nothing.
+/// True if the system gives what a new thread takes at this moment.
 pub(crate) fn has_room_for_thread() -> bool {
     let (access, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory of the process.

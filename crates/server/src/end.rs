@@ -7,6 +7,7 @@ use std::thread;
 use tidemill_engine::shared::Shared;
 use tidemill_rcu::{Domain, Flavour};
 
+use crate::allocator;
 use crate::durability::must_write_first_base;
 use crate::limits::SAVE_END_POLL;
 use crate::persistence::{NotSaved, SnapshotFile};
@@ -41,6 +42,8 @@ pub(crate) fn wait_for_end<F: Flavour>(
 ) {
     signals.end_at_once_by(file);
     loop {
+        // For the save at the end.
+        allocator::keep_reserve();
         let directive = match signals.wait(stop) {
             // SHUTDOWN has saved already. Data of a server that failed, or that has loaded a part
             // only, must not take the place of the last save.

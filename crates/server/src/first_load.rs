@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::Present;
@@ -13,6 +13,7 @@ use tidemill_rcu::{Domain, Flavour};
 use crate::durability::Durability;
 use crate::persistence::SnapshotFile;
 use crate::readiness::Readiness;
+use crate::resources::start_thread;
 use crate::start::StopOnExit;
 
 /// Data that is loaded at start.
@@ -117,7 +118,7 @@ impl FirstLoad {
                 drop(StopOnExit(stop));
             }
         };
-        let thread = thread::Builder::new().name("load".into()).spawn(body);
+        let thread = start_thread("load", body);
         thread.map(Some).map_err(|error| format!("no thread loads: {error}"))
     }
 }

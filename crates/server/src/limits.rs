@@ -94,7 +94,7 @@ pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes that all connections of a worker together have reserved that way.
 pub const RESERVED_TOGETHER_BYTES_MAX: usize = 8 << 20;
 
-/// Blocks of memory that a worker keeps back for allocations that cannot fail. They are not touched
+/// Blocks of memory that a thread keeps back for allocations that cannot fail. They are not touched
 /// before that.
 pub const RESERVE_BLOCKS: usize = 128;
 

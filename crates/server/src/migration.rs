@@ -9,16 +9,15 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::migration::{MigrationDone, MigrationEnd, MigrationRequest};
 use tidemill_resp::request::encode;
 
-use crate::allocator;
 use crate::limits::{
     MIGRATION_ANSWER_BYTES_MAX, MIGRATION_IDLE_SECONDS_MAX, MIGRATION_TARGETS_MAX,
 };
+use crate::resources::start_thread;
 
 /// Server, and in whose name: nobody gets the connection of another user.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -84,10 +83,7 @@ impl Migrations {
         let (all, key) = (Arc::clone(&self.targets), target.clone());
         let connections = Arc::clone(&self.connections);
         let body = move || run((&all, &connections), &key, &jobs);
-        // A new thread gets an arena of the allocator, and jemalloc does not survive that it cannot
-        // have one.
-        let has_room = allocator::has_room_for_thread();
-        if !has_room || thread::Builder::new().name("migrate".into()).spawn(body).is_err() {
+        if start_thread("migrate", body).is_err() {
             return job.1(MigrationEnd::Unconnected);
         }
         // The thread has the receiver, and ends only when it finds itself out of the table.

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Once;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidemill_engine::config::ServerConfig;
@@ -108,6 +108,26 @@ pub(crate) fn set_background_policy(config: &ServerConfig) {
     if let Err(error) = set_scheduling(Some(Policy::Batch), None) {
         TOLD.call_once(|| refused("background-scheduling batch", &reason(&error)));
     }
+}
+
+/// Starts a thread that keeps memory back for allocations that cannot fail, like the workers.
+///
+/// # Errors
+///
+/// When the system gives no thread, or not the memory that one takes: neither the allocator, which
+/// makes an arena for a new thread, nor the standard library, which maps a stack for its signals,
+/// survives that later on.
+pub(crate) fn start_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    if !allocator::has_room_for_thread() {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    thread::Builder::new().name(name.into()).spawn(move || {
+        allocator::keep_reserve();
+        body()
+    })
 }
 
 /// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a

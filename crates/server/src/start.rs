@@ -53,7 +53,7 @@ use crate::process::oom_score::OomScoreSetter;
 use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::readiness::{Readiness, announce};
-use crate::resources::{self, WorkerResources, in_background};
+use crate::resources::{self, WorkerResources, in_background, start_thread};
 use crate::tls::context::TlsContext;
 use crate::tls::reception::{self, Reception};
 use crate::worker::{EventLoop, WorkerSpec};
@@ -327,7 +327,7 @@ fn start_workers<F: Flavour>(
             wanted.take(spec.index);
             worker_thread(spec, domain, (reclaimer, seed), affinity.as_ref(), is_ready)
         };
-        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
+        let thread = start_thread(&format!("worker-{index}"), body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
     drop(is_ready);
@@ -358,7 +358,7 @@ fn run_log_threads(
     let spawn = |name: &str, run: fn(&Durability)| {
         let durability = Arc::clone(durability);
         let body = move || run(&durability);
-        in_background(options, placement, || thread::Builder::new().name(name.into()).spawn(body))
+        in_background(options, placement, || start_thread(name, body))
     };
     spawn("aof-write", |durability| durability.log().run_writer())?;
     spawn("aof-sync", |durability| durability.log().run_sync(|| durability.leaves_syncs()))?;
@@ -421,7 +421,7 @@ fn start_reception(
     for index in 0..reception.thread_count() {
         let (reception, handover) = (Arc::clone(reception), Arc::clone(handover));
         let shared = Arc::clone(shared);
-        thread::Builder::new().name(format!("tls-{index}")).spawn(move || {
+        start_thread(&format!("tls-{index}"), move || {
             if let Err(error) = reception::run(index, reception, handover, shared) {
                 log::error!("No client can connect with TLS any more: {}", reason(&error));
             }
@@ -639,8 +639,8 @@ impl Host for Process {
         allocator::keep_reserve()
     }
 
-    fn has_room_for_thread(&self) -> bool {
-        allocator::has_room_for_thread()
+    fn start_thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        resources::start_thread(name, body).map(drop)
     }
 
     fn prepare(

@@ -3,11 +3,13 @@
 //! A port is chosen by listening on it and closing the listener, so another process may take it
 //! before the server does. Worse, a thread that starts a process at that moment gives it a copy of
 //! the listener until its `exec`: the port then accepts connections of which nobody hears, and the
-//! server's own `bind` fails. So a server counts as ready only when it answered, and one that ended
-//! before is started again on another port.
+//! server's own `bind` fails. So a server counts as ready only when it listens itself and has
+//! answered, and one that ended before is started again on another port.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -82,7 +84,7 @@ impl Server {
     fn await_answer(&mut self) -> Option<ExitStatus> {
         let start = Instant::now();
         loop {
-            if answers(self.port) {
+            if listens(self.process.id(), self.port) && answers(self.port) {
                 return None;
             }
             let ended = self.process.try_wait().expect("an own child can be waited for");
@@ -99,6 +101,27 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// True if a process itself listens at a TCP port: who answers there may be another one, which got
+/// the port first.
+fn listens(process: u32, port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let mut sockets = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        // A kernel without IPv6 has one of them.
+        let text = fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
+        for line in text.lines() {
+            // Number, local address, remote address, state (0A: listening), ..., inode.
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            if fields.len() > 9 && fields[3] == "0A" && fields[1].ends_with(&end) {
+                sockets.push(PathBuf::from(format!("socket:[{}]", fields[9])));
+            }
+        }
+    }
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    let targets = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    targets.into_iter().any(|target| sockets.contains(&target))
 }
 
 /// True if a process that reads its connections listens at the port.
@@ -146,6 +169,25 @@ mod tests {
         });
         assert_eq!(Some(server.expect("sh and python3 start").port), ports.last().copied());
         assert_eq!(ports.len(), 3);
+    }
+
+    #[test]
+    fn an_answer_of_another_process_is_none() {
+        let mut taken = None;
+        let server = Server::start(|port| {
+            if taken.is_some() {
+                return echo(port);
+            }
+            taken = Some(port);
+            let other = TcpListener::bind(("127.0.0.1", port)).expect("it was free");
+            thread::spawn(move || {
+                for mut stream in other.incoming().flatten() {
+                    let _ = stream.write_all(b"+PONG\r\n");
+                }
+            });
+            shell("sleep 0.3; exit 1")
+        });
+        assert_ne!(Some(server.expect("sh and python3 start").port), taken);
     }
 
     #[test]

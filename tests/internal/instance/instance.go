@@ -265,7 +265,7 @@ func (s *Server) awaitReady(log string, isEnough func(string) bool) error {
 			return fmt.Errorf("ended at start (%v):\n%s", s.exitErr, tail(text))
 		default:
 		}
-		if s.answersPing(isEnough) {
+		if listens(s.PID, s.Port) && s.answersPing(isEnough) {
 			return nil
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,27 +38,61 @@ func CPUTime(pid int) (user, system time.Duration, err error) {
 // ScheduledTime returns the time for which the living threads of a process have run, to the
 // nanosecond; what threads that have ended ran is not in it.
 func ScheduledTime(pid int) (time.Duration, error) {
+	ran, _, err := threadTimes(pid)
+	return ran, err
+}
+
+// RunDelay returns the time for which the living threads of a process were ready to run and had no
+// CPU, in sum and to the nanosecond.
+func RunDelay(pid int) (time.Duration, error) {
+	_, delayed, err := threadTimes(pid)
+	return delayed, err
+}
+
+func threadTimes(pid int) (ran, delayed time.Duration, err error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("/proc/%d has no schedstat: %v", pid, err)
+		return 0, 0, fmt.Errorf("/proc/%d has no schedstat: %v", pid, err)
 	}
-	var total time.Duration
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue // the thread has ended since
 		}
-		fields := strings.Fields(string(text))
-		if err != nil || len(fields) == 0 {
-			return 0, fmt.Errorf("%s: %q: %v", file, text, err)
-		}
-		ns, err := strconv.ParseInt(fields[0], 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", file, err)
+			return 0, 0, err
 		}
-		total += time.Duration(ns)
+		var ranNs, delayedNs, slices int64
+		if _, err := fmt.Sscan(string(text), &ranNs, &delayedNs, &slices); err != nil {
+			return 0, 0, fmt.Errorf("%s: %q: %w", file, text, err)
+		}
+		ran += time.Duration(ranNs)
+		delayed += time.Duration(delayedNs)
 	}
-	return total, nil
+	return ran, delayed, nil
+}
+
+// listens tells whether a process itself listens at a TCP port: who answers there may be another
+// one, which got the port first.
+func listens(pid, port int) bool {
+	sockets := map[string]bool{}
+	for _, table := range []string{"tcp", "tcp6"} {
+		// A kernel without IPv6 has one of them.
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		for line := range strings.Lines(string(text)) {
+			// Number, local address, remote address, state (0A: listening), ..., inode.
+			fields := strings.Fields(line)
+			if len(fields) > 9 && fields[3] == "0A" &&
+				strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
+				sockets["socket:["+fields[9]+"]"] = true
+			}
+		}
+	}
+	descriptors, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	return slices.ContainsFunc(descriptors, func(descriptor string) bool {
+		target, err := os.Readlink(descriptor)
+		return err == nil && sockets[target]
+	})
 }
 
 // ResidentBytes returns a process's resident set size.

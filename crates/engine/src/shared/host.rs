@@ -1,6 +1,7 @@
 //! Host: the process around the engine.
 
 use std::io;
+use std::thread;
 
 use tidemill_store::Block;
 
@@ -168,9 +169,13 @@ pub trait Host: Send + Sync + 'static {
         true
     }
 
-    /// True if the system would give the process what a new thread takes.
-    fn has_room_for_thread(&self) -> bool {
-        true
+    /// Starts a thread of this name. It inherits CPUs and priority from the calling one.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread, or no memory for one.
+    fn start_thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        thread::Builder::new().name(name.into()).spawn(body).map(drop)
     }
 
     /// Gets ready for a configuration that is about to take the place of the present one, or

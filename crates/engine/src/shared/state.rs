@@ -370,10 +370,7 @@ impl Shared {
                 .free(std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner)));
         };
         let body = move || free(&shared, &handed);
-        // A new thread gets an arena of the allocator, and jemalloc does not survive that it cannot
-        // have one.
-        let has_room = self.host.has_room_for_thread();
-        if !has_room || std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
+        if self.host.start_thread("flush", Box::new(body)).is_err() {
             free(self, &content);
             return false;
         }

@@ -24,17 +24,17 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// Output of commands.
 #[derive(Debug)]
-pub struct CommandsOutput {
+pub struct CommandsOutput<'h> {
     reader: Reader,
-    commands: Commands,
+    commands: Commands<'h>,
     /// Time that is not written yet.
     unix_seconds: Option<i64>,
 }
 
-impl CommandsOutput {
+impl<'h> CommandsOutput<'h> {
     /// Output into an empty file; with a time in Unix seconds, it begins with that.
     #[must_use]
-    pub fn new(file: FileOutput, unix_seconds: Option<i64>) -> CommandsOutput {
+    pub fn new(file: FileOutput<'h>, unix_seconds: Option<i64>) -> CommandsOutput<'h> {
         let commands = Commands {
             file,
             key: Vec::new(),
@@ -52,12 +52,12 @@ impl CommandsOutput {
 
     /// The file.
     #[must_use]
-    pub fn into_file(self) -> FileOutput {
+    pub fn into_file(self) -> FileOutput<'h> {
         self.commands.file
     }
 }
 
-impl Output for CommandsOutput {
+impl Output for CommandsOutput<'_> {
     type Error = SnapshotError;
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
@@ -77,8 +77,8 @@ impl Output for CommandsOutput {
 
 /// Commands of the key at hand.
 #[derive(Debug)]
-struct Commands {
-    file: FileOutput,
+struct Commands<'h> {
+    file: FileOutput<'h>,
     key: Vec<u8>,
     expires_at_ms: Option<i64>,
     /// Arguments that follow the key, in their protocol's form, and their number.
@@ -106,7 +106,7 @@ fn id_text(id: StreamId) -> String {
     format!("{}-{}", id.ms, id.seq)
 }
 
-impl Commands {
+impl Commands<'_> {
     fn take(&mut self, event: Event<'_>) -> Result<(), SnapshotError> {
         match event {
             Event::Database(number) => {

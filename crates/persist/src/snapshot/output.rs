@@ -1,7 +1,8 @@
 //! A file that is written from its beginning to its end.
 //!
 //! Bytes are gathered into blocks, and a thread writes one block while the next one is filled: what
-//! makes them, and the disk, take their time side by side. A small file needs no thread.
+//! makes them, and the disk, take their time side by side. A small file needs no thread, and where
+//! there is none to be had, a block is written before the next one is filled.
 //!
 //! Rejected: `sync_file_range`, so that the system writes beside us. The bytes are copied into the
 //! page cache then, which costs four times the CPU of writing past it ([`Disk::create_direct`]),
@@ -9,17 +10,18 @@
 //!
 //! [`Disk::create_direct`]: crate::disk::Disk::create_direct
 
+use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 use super::SnapshotError;
 use crate::disk::{Block, DiskFile};
 use crate::limits::{BLOCKS_QUEUED, SYNC_STEP_BYTES};
 
+use tidemill_engine::shared::Host;
 use tidemill_rdb::encode::Output;
 
 /// Output into memory, for a few bytes.
@@ -71,17 +73,21 @@ struct WriterThread {
     empty: Receiver<Block>,
     /// True if nobody wants the file any more.
     is_given_up: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<Target>>>,
+    /// Way of the target back, at the end of the thread; none once it has been taken.
+    ended: Option<Receiver<io::Result<Target>>>,
 }
 
 impl WriterThread {
-    /// Starts the thread, with the CPUs and the priority of the calling one.
-    fn spawn(mut target: Target) -> io::Result<WriterThread> {
+    /// Starts the thread, with the CPUs and the priority of the calling one; returns the target if
+    /// there is none to be had.
+    fn start(target: Target, host: &dyn Host) -> Result<WriterThread, Target> {
+        let (give_target, given) = sync_channel::<Target>(1);
+        let (end, ended) = channel();
         let (full, to_write) = sync_channel::<Block>(BLOCKS_QUEUED);
         let (written, empty) = sync_channel::<Block>(BLOCKS_QUEUED + 2);
         let is_given_up = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&is_given_up);
-        let body = move || {
+        let write_all = move |mut target: Target| {
             for mut block in to_write {
                 // Relaxed: a hint, looked at again and again.
                 if is_over.load(Ordering::Relaxed) {
@@ -94,8 +100,17 @@ impl WriterThread {
             }
             Ok(target)
         };
-        let thread = thread::Builder::new().name("snapshot-write".into()).spawn(body)?;
-        Ok(WriterThread { full: Some(full), empty, is_given_up, thread: Some(thread) })
+        let body = move || {
+            // Without one the caller has kept it.
+            let Ok(target) = given.recv() else { return };
+            // The receiver waits for it, until the end of the process.
+            let _ = end.send(write_all(target));
+        };
+        if host.start_thread("snapshot-write", Box::new(body)).is_err() {
+            return Err(target);
+        }
+        give_target.send(target).map_err(|refused| refused.0)?;
+        Ok(WriterThread { full: Some(full), empty, is_given_up, ended: Some(ended) })
     }
 
     /// Hands a full block over; returns an empty one. Blocks while the disk is behind.
@@ -111,7 +126,7 @@ impl WriterThread {
     /// Waits until all blocks are written.
     fn end(&mut self) -> io::Result<Target> {
         self.full = None;
-        let ended = self.thread.take().map(JoinHandle::join);
+        let ended = self.ended.take().map(|ended| ended.recv());
         let Some(Ok(target)) = ended else {
             return Err(io::Error::other("the thread that writes the file has ended"));
         };
@@ -122,7 +137,7 @@ impl WriterThread {
 impl Drop for WriterThread {
     /// Waits for the block at hand: the file's name may be given to another file behind this.
     fn drop(&mut self) {
-        if self.thread.is_some() {
+        if self.ended.is_some() {
             self.is_given_up.store(true, Ordering::Relaxed);
             let _ = self.end();
         }
@@ -132,7 +147,7 @@ impl Drop for WriterThread {
 /// Writer of the file's blocks.
 #[derive(Debug)]
 enum Sink {
-    /// No block is full yet.
+    /// No block is full yet, or there was no thread to be had.
     Inline(Target),
     Thread(WriterThread),
     /// An error has ended it.
@@ -140,29 +155,49 @@ enum Sink {
 }
 
 /// Buffer in front of a file.
-#[derive(Debug)]
-pub struct FileOutput {
+pub struct FileOutput<'h> {
+    host: &'h dyn Host,
     sink: Sink,
     block: Block,
 }
 
-impl FileOutput {
-    /// Output into an empty file.
+impl fmt::Debug for FileOutput<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FileOutput { host: _, sink, block } = self;
+        formatter.debug_struct("FileOutput").field("sink", sink).field("block", block).finish()
+    }
+}
+
+impl<'h> FileOutput<'h> {
+    /// Output into an empty file, by a thread that the host starts.
     #[must_use]
-    pub fn new(file: Box<dyn DiskFile>, syncs_in_steps: bool) -> FileOutput {
+    pub fn new(
+        file: Box<dyn DiskFile>,
+        syncs_in_steps: bool,
+        host: &'h dyn Host,
+    ) -> FileOutput<'h> {
         let target = Target { file, written: 0, synced: 0, syncs_in_steps };
-        FileOutput { sink: Sink::Inline(target), block: Block::default() }
+        FileOutput { host, sink: Sink::Inline(target), block: Block::default() }
     }
 
-    /// Hands the block over, which is full.
+    /// Hands the block over, which is full, or writes it.
     fn flush(&mut self) -> io::Result<()> {
-        let mut thread = match mem::replace(&mut self.sink, Sink::Failed) {
-            Sink::Inline(target) => WriterThread::spawn(target)?,
-            Sink::Thread(thread) => thread,
+        let started = match mem::replace(&mut self.sink, Sink::Failed) {
+            Sink::Inline(target) => WriterThread::start(target, self.host),
+            Sink::Thread(thread) => Ok(thread),
             Sink::Failed => return Err(io::Error::other("writing the file has failed before")),
         };
-        self.block = thread.exchange(mem::take(&mut self.block))?;
-        self.sink = Sink::Thread(thread);
+        self.sink = match started {
+            Ok(mut thread) => {
+                self.block = thread.exchange(mem::take(&mut self.block))?;
+                Sink::Thread(thread)
+            }
+            Err(mut target) => {
+                target.write(self.block.bytes())?;
+                self.block.clear();
+                Sink::Inline(target)
+            }
+        };
         Ok(())
     }
 
@@ -183,7 +218,7 @@ impl FileOutput {
     }
 }
 
-impl Output for FileOutput {
+impl Output for FileOutput<'_> {
     type Error = SnapshotError;
 
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {

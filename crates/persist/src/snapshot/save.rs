@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::shared::Shared;
+use tidemill_engine::shared::{Host, Shared};
 use tidemill_rdb::Version;
 use tidemill_rdb::file::Writer;
 use tidemill_store::{Cut, Heap};
@@ -74,7 +74,7 @@ pub fn save(
     // The file that is replaced, open until then: a rename that frees the blocks of a large file
     // takes long, and a client that cancels the save waits for it.
     let mut old = None;
-    let out = FileOutput::new(file, rules.syncs_in_steps);
+    let out = FileOutput::new(file, rules.syncs_in_steps, &*shared.host);
     let saved = write(cut, shared, access, heap, &rules.content, out).and_then(|out| {
         let mut finished = Ok::<u64, SnapshotError>(0);
         let mut out = Some(out);
@@ -119,10 +119,11 @@ pub fn save_nothing(
     disk: &dyn Disk,
     path: &Path,
     libraries: &[Box<[u8]>],
+    host: &dyn Host,
     rules: &SaveRules,
 ) -> Result<(), SnapshotError> {
     let temporary = temporary_empty(path);
-    let out = FileOutput::new(disk.create(&temporary)?, false);
+    let out = FileOutput::new(disk.create(&temporary)?, false, host);
     let written = begin_file(libraries, &rules.content, out, Version::COMMON)
         .and_then(Writer::end)
         .and_then(|out| Ok(out.finish()?))

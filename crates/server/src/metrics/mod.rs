@@ -13,14 +13,15 @@ mod http;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tidemill_engine::shared::Shared;
 use tidemill_rcu::{Domain, Flavour};
 
+use crate::allocator;
 use crate::limits::{METRICS_CLIENTS_MAX, METRICS_RETRY};
+use crate::resources::start_thread;
 use client::Client;
 use http::Request;
 
@@ -57,6 +58,7 @@ pub(crate) fn serve<F: Flavour>(
             looked: Instant::now(),
         };
         loop {
+            allocator::keep_reserve();
             // Offline while it waits: the grace periods of the workers must not wait for a scrape.
             member.offline(|| port.wait());
             for index in 0..port.clients.len() {
@@ -72,7 +74,7 @@ pub(crate) fn serve<F: Flavour>(
             port.end_late();
         }
     };
-    thread::Builder::new().name("metrics".into()).spawn(body).map(drop)
+    start_thread("metrics", body).map(drop)
 }
 
 /// A listener and its clients, [`METRICS_CLIENTS_MAX`] at most.

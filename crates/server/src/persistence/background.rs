@@ -5,7 +5,6 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::saving::LoadSource;
@@ -20,8 +19,10 @@ use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::{Cut, Heap, Member};
 
 use super::snapshot_file::{EmptyWriter, SnapshotFile, close_gate, take_token};
+use crate::allocator;
 use crate::durability::Durability;
 use crate::limits::SAVE_POINT_POLL;
+use crate::resources::start_thread;
 
 /// Work for the thread.
 pub(crate) enum Job {
@@ -59,7 +60,7 @@ pub(crate) fn serve<F: Flavour>(
         let heap = member.heap(Limits::default());
         SaveThread { file: thread_file, log: thread_log, shared, member, heap }.run(&jobs);
     };
-    thread::Builder::new().name("snapshot".into()).spawn(body)?;
+    start_thread("snapshot", body)?;
     file.set_thread(sender.clone());
     log.set_thread(sender);
     Ok(())
@@ -90,7 +91,7 @@ fn empty_writer(
             pin(cpus.as_ref());
             file.write_empty_files(&shared);
         };
-        thread::Builder::new().name("empty-snapshot".into()).spawn(body).map(drop)
+        start_thread("empty-snapshot", body).map(drop)
     })
 }
 
@@ -105,6 +106,8 @@ pub(super) struct SaveThread<F: Flavour> {
 impl<F: Flavour> SaveThread<F> {
     fn run(mut self, jobs: &Receiver<Job>) {
         loop {
+            // Given up by what was done last; without it the next may end by an error.
+            allocator::keep_reserve();
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
                 Ok(Job::Reload(source)) => self.reload(source),

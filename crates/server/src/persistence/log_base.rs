@@ -74,7 +74,7 @@ impl<F: Flavour> SaveThread<F> {
             false => log.disk().create(&path),
         });
         let out = match created {
-            Ok(file) => FileOutput::new(file, base.syncs_in_steps),
+            Ok(file) => FileOutput::new(file, base.syncs_in_steps, &*shared.host),
             Err(error) => {
                 cut.end(heap);
                 return Err(error.into());
@@ -139,7 +139,7 @@ impl<F: Flavour> SaveThread<F> {
 fn finish(
     log: &Durability,
     shared: &Shared,
-    out: FileOutput,
+    out: FileOutput<'_>,
     rewrite: Rewrite,
 ) -> Result<u64, SnapshotError> {
     let bytes = out.finish()?;

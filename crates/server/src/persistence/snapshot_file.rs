@@ -203,7 +203,9 @@ impl SnapshotFile {
         let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(SnapshotError::Io);
         let libraries = empty.libraries();
-        let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, &libraries, &rules));
+        let saved = locked.and_then(|()| {
+            save_nothing(&*self.disk, &self.path, &libraries, &*shared.host, &rules)
+        });
         match saved {
             Ok(()) => shared.snapshots.note_saved(shared.clock.unix_us(), empty.changes),
             // No reason not to flush; the changes count as unsaved, so that a save point is due.

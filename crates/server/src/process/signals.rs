@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::persistence::SnapshotFile;
+use crate::resources::start_thread;
 
 /// Origin of a request to stop the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl StopSignals {
         let reception = Arc::new(Reception::default());
         let of_thread = Arc::clone(&reception);
         let body = move || of_thread.run(signals);
-        thread::Builder::new().name("signals".into()).spawn(body).map_err(failed)?;
+        start_thread("signals", body).map_err(failed)?;
         Ok(StopSignals(reception))
     }
 

@@ -25,6 +25,7 @@ use tidemill_engine::telemetry::line_rate::LineRate;
 use super::context::TlsContext;
 use super::files::TlsFiles;
 use super::handshake::{Handshake, HandshakeError};
+use crate::allocator;
 use crate::handover::{Accepted, Handover, Waker};
 use crate::limits::{
     HANDSHAKE_LINE_US, HANDSHAKE_READ_BYTES, HANDSHAKE_THREADS_MAX, HANDSHAKE_TIME, HANDSHAKES_MAX,
@@ -287,7 +288,14 @@ impl Receptionist {
     /// Begins the handshakes that have arrived.
     fn admit(&mut self) {
         let arrived = std::mem::take(&mut *lock(&self.reception.queues[self.index].arrived));
+        // Without memory the handshakes that are under way may go on, and no other begins.
+        let has_memory = allocator::keep_reserve();
         for accepted in arrived {
+            if !has_memory {
+                self.reception.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                self.handover.end_handshake();
+                continue;
+            }
             while self.pending.len() >= HANDSHAKES_MAX && self.drop_oldest() {}
             let context = self.reception.context();
             let handshake = context.map(|context| Handshake::new(accepted, &context));

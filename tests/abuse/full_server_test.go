@@ -68,8 +68,10 @@ func saveAndScrapeFull(t *testing.T, log string) {
 		t.Fatal(err)
 	}
 	directory := t.TempDir()
+	// Not compressed, so that a file is long enough to be written by a thread of its own.
 	server, err := instance.Launch(instance.Subject, directory, "--worker-threads", "2",
-		"--metrics-port", strconv.Itoa(port), "--appendonly", log, "--save", "3600 1")
+		"--metrics-port", strconv.Itoa(port), "--appendonly", log, "--save", "3600 1",
+		"--rdbcompression", "no")
 	if err != nil {
 		t.Fatal(err)
 	}

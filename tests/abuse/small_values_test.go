@@ -2,6 +2,7 @@ package abuse
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,30 @@ func fillSmall(t *testing.T, conn *wire.Conn, round int) int {
 		}
 	}
 	return set
+}
+
+// TestServer_RefusesWritesOfAScriptWithoutMemory lets scripts write more than there is memory for:
+// all of it is within one iteration of a worker.
+func TestServer_RefusesWritesOfAScriptWithoutMemory(t *testing.T) {
+	for _, first := range []string{"", "#!lua flags=allow-oom\n"} {
+		server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+		conn := server.Dial(t)
+		source := first + `local value = string.rep('v', ARGV[2])
+for number = 1, tonumber(ARGV[3]) do redis.call('SET', ARGV[1] .. number, value) end`
+		size := strconv.Itoa(smallValueBytes)
+		mustDo(t, conn, "EVAL", source, "0", "before:", size, "1")
+		limitMemory(t, server, headroomBytes)
+		for round := range 3 {
+			reply, err := conn.Do("EVAL", source, "0", fmt.Sprintf("%d:", round), size,
+				strconv.Itoa(smallMax))
+			if err != nil || !strings.Contains(reply.String(), "the system has no memory left") {
+				t.Fatalf("%q: %v, %v\n%s", first, reply, err, server.Log())
+			}
+		}
+		if reply := mustDo(t, conn, "STRLEN", "0:1"); reply.Int() != smallValueBytes {
+			t.Errorf("what was written before: %v", reply)
+		}
+	}
 }
 
 // TestServer_RefusesSmallValuesWithoutMemory fills a limited server with values that are too small

@@ -343,6 +343,15 @@ impl Worker {
         self.client_bytes = self.client_bytes.saturating_sub(bytes).max(0);
     }
 
+    /// True unless the system has no memory left, of which [`boundary`](Self::boundary) is told for
+    /// its whole iteration. To be asked by those that take any amount within one.
+    #[inline]
+    pub(crate) fn has_memory_left(&mut self, shared: &Shared) -> bool {
+        // One look for memory is enough: each purges what the allocator has freed.
+        self.lacks_memory = self.lacks_memory || !shared.host.keep_reserve();
+        !self.lacks_memory
+    }
+
     /// True if `maxmemory` is set.
     #[must_use]
     pub fn is_limited(&self) -> bool {

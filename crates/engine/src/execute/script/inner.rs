@@ -14,7 +14,8 @@ use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
 use crate::acl::{Context, Reason};
 use crate::command::{Command, CommandId, Databases, Flags, KeyPositions, Scope};
-use crate::error::CommandError;
+use crate::error::{CommandError, NO_MEMORY_LEFT};
+use crate::execute::credit::is_exempt;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
 use crate::execute::unit::{close_gate, run_inner};
@@ -111,6 +112,11 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if self.state.limits.is_read_only && has_effects(command) {
             return refuse(Some(id), "ERR Write commands are not allowed from read-only scripts.");
         }
+        // Whatever its flags and what it has written: a script may write any amount within one
+        // iteration of its worker, and without memory the process would end.
+        if command.flags.contains(Flags::DENYOOM) && !self.has_memory_left() {
+            return refuse(Some(id), NO_MEMORY_LEFT);
+        }
         let limits = self.state.limits;
         let is_short = limits.is_out_of_memory && !limits.allows_oom && !self.state.has_written;
         if is_short && command.flags.contains(Flags::DENYOOM) {
@@ -124,6 +130,11 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             return Err(Refusal::Error(Some(id), error.wire().into_owned()));
         }
         Ok(())
+    }
+
+    fn has_memory_left(&mut self) -> bool {
+        let Executor { shared, worker, .. } = &mut self.executor;
+        is_exempt(shared, worker) || worker.has_memory_left(shared)
     }
 
     /// Runs a command that reads, without locks.

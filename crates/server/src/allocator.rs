@@ -170,17 +170,28 @@ fn size(name: &'static [u8]) -> Option<usize> {
     unsafe { raw::read(name) }.ok()
 }
 
+/// True if jemalloc gives large blocks a page more than they have.
+fn is_padded() -> bool {
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as `bool`.
+    unsafe { raw::read(b"opt.cache_oblivious\0") }.unwrap_or(false)
+}
+
 /// Memory that the allocator holds; `None` when it was built without statistics.
 pub(crate) fn memory() -> Option<AllocatorMemory> {
     // The figures are those of the last epoch.
     epoch::advance().ok()?;
     let bytes = |value: tikv_jemalloc_ctl::Result<usize>| value.map(|bytes| bytes as u64).ok();
-    let muzzy_bytes = size(ALL_ARENAS_MUZZY_PAGES)? * size(PAGE_BYTES)?;
-    let reserved_bytes = RESERVED_BYTES.load(Ordering::Relaxed) as u64;
+    let page_bytes = size(PAGE_BYTES)?;
+    let muzzy_bytes = size(ALL_ARENAS_MUZZY_PAGES)? * page_bytes;
+    let reserved_bytes = RESERVED_BYTES.load(Ordering::Relaxed);
+    // Each block has a page more, so that blocks begin in different lines of the caches.
+    let reserved_pages = if is_padded() { reserved_bytes / RESERVE_BLOCK_BYTES } else { 0 };
+    let reserved_active_bytes = (reserved_bytes + reserved_pages * page_bytes) as u64;
     Some(AllocatorMemory {
-        allocated_bytes: bytes(stats::allocated::read())?.saturating_sub(reserved_bytes),
-        active_bytes: bytes(stats::active::read())?.saturating_sub(reserved_bytes),
-        resident_bytes: bytes(stats::resident::read())?,
+        allocated_bytes: bytes(stats::allocated::read())?.saturating_sub(reserved_bytes as u64),
+        active_bytes: bytes(stats::active::read())?.saturating_sub(reserved_active_bytes),
+        // Not touched, but jemalloc cannot know.
+        resident_bytes: bytes(stats::resident::read())?.saturating_sub(reserved_active_bytes),
         muzzy_bytes: muzzy_bytes as u64,
     })
 }
@@ -580,6 +591,26 @@ pub(crate) mod tests {
         let reused_bytes_max: usize =
             unsafe { raw::read(b"opt.oversize_threshold\0") }.expect("an option");
         assert_eq!(reused_bytes_max, 64 << 20);
+    }
+
+    #[test]
+    fn a_reserve_does_not_count_as_used() {
+        in_child(|| {
+            let before = memory().expect("statistics are built in");
+            assert!(keep_reserve());
+            let after = memory().expect("statistics are built in");
+            let most = (RESERVE_BLOCKS * RESERVE_BLOCK_BYTES / 8) as u64;
+            for figure in [
+                |memory: &AllocatorMemory| memory.allocated_bytes,
+                |memory: &AllocatorMemory| memory.active_bytes,
+                |memory: &AllocatorMemory| memory.resident_bytes,
+            ] {
+                assert!(figure(&after).abs_diff(figure(&before)) < most, "{before:?} {after:?}");
+            }
+            let fragmented =
+                |memory: &AllocatorMemory| memory.active_bytes.abs_diff(memory.allocated_bytes);
+            assert!(fragmented(&after) < fragmented(&before) + most / 4, "{before:?} {after:?}");
+        });
     }
 
     #[test]

@@ -34,6 +34,9 @@ struct Board {
 
 const FINISHED: u64 = u64::MAX;
 const SECTION_SPINS_MAX: u64 = 400;
+/// Rounds without which nothing is concluded; on a busy machine they take longer than it was meant
+/// to.
+const ROUNDS_MIN: u64 = 11;
 
 fn duration() -> Duration {
     let seconds = std::env::var("TIDEMILL_TORTURE_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -95,7 +98,7 @@ fn read_rounds<F: Flavour>(domain: &Arc<Domain<F>>, board: &Board) {
 /// Returns how many rounds it ran and how often the reader saw the old value.
 fn write_rounds<F: Flavour>(domain: &Domain<F>, board: &Board, until: Instant) -> (u64, u64) {
     let (mut round, mut old_count) = (0, 0);
-    while Instant::now() < until {
+    while Instant::now() < until || round < ROUNDS_MIN {
         round += 1;
         board.round.0.store(round, Ordering::SeqCst);
         pause(round % 61);
@@ -131,7 +134,6 @@ fn store_buffering_with_pause<F: Flavour>(pause: Duration) {
         write_rounds(&domain, &board, Instant::now() + duration())
     });
     println!("{}: {rounds} rounds, {old_count} saw the old value", domain.description());
-    assert!(rounds > 10, "the machine is too busy to conclude anything");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Resources of threads beside their CPUs: time slices, a scheduling policy, memory nodes, huge
-//! pages.
+//! Resources of threads beside their CPUs: memory for their start, time slices, a scheduling
+//! policy, memory nodes, huge pages.
 //!
 //! Kernels of some age and containers refuse one or the other. The server is right without any of
 //! them, so that a refusal is one line of the log and never the end of a start.

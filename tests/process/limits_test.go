@@ -434,8 +434,10 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 // client's first buffer never counts.
 func TestOutputLimit_CountsRepliesBeforeTheyAreSent(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
-		server := instance.Start(t, kind)
+		server := instance.Start(t, kind, "--enable-debug-command", "yes")
 		conn := server.Dial(t)
+		// Valkey makes the first buffer smaller after some tenths of a second.
+		expectOK(t, conn, "DEBUG", "REPLYBUFFER", "RESIZING", "0")
 		item := strings.Repeat("x", 1000)
 		for range 150 {
 			do(t, conn, "RPUSH", "list", item)

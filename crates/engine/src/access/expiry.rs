@@ -48,7 +48,11 @@ impl<'s> SlotJudge<'s> {
 
     /// For who holds the slot's lock, or runs while all others are stopped.
     pub(crate) fn locked(shared: &'s Shared, worker: &Worker) -> SlotJudge<'s> {
-        let clock = worker.locked_expiry_clock(shared);
+        SlotJudge::by(shared, worker.locked_expiry_clock(shared))
+    }
+
+    /// For a unit that runs while all others are stopped, with its clock of the slot.
+    pub(crate) fn by(shared: &'s Shared, clock: ExpiryClock) -> SlotJudge<'s> {
         SlotJudge { shared, clock, word: None, is_certain: Cell::new(true) }
     }
 

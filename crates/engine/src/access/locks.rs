@@ -338,6 +338,22 @@ impl<'k> LockSet<'k> {
         earlier.unwrap_or_else(|| self.expiry_clock(shared, worker))
     }
 
+    /// As [`clock_of_key`](Self::clock_of_key), of all keys of a slot, for who runs alone. In a
+    /// slot that is not locked others may have seen until then what has expired.
+    #[must_use]
+    pub(crate) fn clock_of_slot(
+        &self,
+        shared: &Shared,
+        worker: &Worker,
+        slot: SlotNumber,
+    ) -> ExpiryClock {
+        if !self.alone && self.position(slot).is_err() {
+            return worker.locked_expiry_clock(shared);
+        }
+        let earlier = self.earlier.as_ref().and_then(|clocks| clocks.of(slot));
+        earlier.unwrap_or_else(|| self.expiry_clock(shared, worker))
+    }
+
     /// True if the time of an entry, whose slot is locked, is over. Then it is for everybody.
     pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
         let Some(at_ms) = entry.expires_at_ms() else { return false };

@@ -225,6 +225,17 @@ impl<'k> Unit<'k> {
         self.locks.clock_of_key(shared, worker, key)
     }
 
+    /// Clock of all keys of a slot, for who runs alone: see [`LockSet::clock_of_slot`].
+    #[must_use]
+    pub(crate) fn clock_of_slot(
+        &self,
+        shared: &Shared,
+        worker: &Worker,
+        slot: SlotNumber,
+    ) -> ExpiryClock {
+        self.locks.clock_of_slot(shared, worker, slot)
+    }
+
     /// True if an entry, whose slot is locked, has expired: see [`LockSet::is_over`].
     pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
         self.locks.is_over(shared, worker, entry)

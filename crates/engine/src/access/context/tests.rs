@@ -2,7 +2,7 @@
 //! verdict.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -47,7 +47,9 @@ impl Notify for Silent {
     fn notify(&self) {}
 }
 
-struct NoProcess;
+/// Host of no process. `MEMORY PURGE` lets somebody find what expires by then expired.
+#[derive(Clone, Default)]
+struct NoProcess(Arc<OnceLock<(Weak<Shared>, u64)>>);
 
 impl Host for NoProcess {
     fn shut_down(&self, _requested_by: &str) {}
@@ -64,7 +66,11 @@ impl Host for NoProcess {
         String::new()
     }
 
-    fn purge_memory(&self) {}
+    fn purge_memory(&self) {
+        if let Some((shared, at_ms)) = self.0.get() {
+            shared.upgrade().into_iter().for_each(|shared| shared.saw_expired(*at_ms));
+        }
+    }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -73,6 +79,7 @@ impl Host for NoProcess {
 
 struct Engine {
     shared: Arc<Shared>,
+    host: NoProcess,
     worker: Worker,
     reader: Member<Qsbr>,
 }
@@ -80,6 +87,7 @@ struct Engine {
 impl Engine {
     /// A server with keys made by `commands`.
     fn with(commands: &str) -> Engine {
+        let host = NoProcess::default();
         let shared = Arc::new(Shared::new(SharedSpec {
             commands: execute::commands(),
             database_count: 1,
@@ -87,22 +95,23 @@ impl Engine {
             notifiers: vec![Box::new(Silent)],
             clock: Box::new(Stopped),
             configuration: Configuration::default(),
-            host: Box::new(NoProcess),
+            host: Box::new(host.clone()),
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
         // SAFETY: nothing of one engine's keyspace is used with another's.
         let reader = unsafe { shared.keyspace.join_beside(&domain) }.expect("the first member");
         let worker = Worker::new(&shared, 0, reader.heap(Limits::default()), 7);
-        let mut engine = Engine { shared, worker, reader };
+        let mut engine = Engine { shared, host, worker, reader };
         engine.reader.seat().enter();
         engine.worker.boundary(&engine.shared);
         engine.run(Requests::Unparsed(&mut Batch::default()), commands);
         engine
     }
 
-    /// Executes commands, all that there is in a turn.
-    fn run(&mut self, requests: Requests<'_>, commands: &str) {
+    /// Executes commands, all that there is in a turn; returns their replies.
+    fn run(&mut self, requests: Requests<'_>, commands: &str) -> Vec<u8> {
+        let mut replies = ReplyBuffer::new(Protocol::Resp2);
         let client = self.shared.clients.register(0, ClientOrigin::default(), 0);
         let turn = run_turn(
             &self.shared,
@@ -112,9 +121,10 @@ impl Engine {
             requests,
             &mut RequestParser::new(),
             commands.as_bytes(),
-            &mut ReplyBuffer::new(Protocol::Resp2),
+            &mut replies,
         );
         assert_eq!(turn.consumed, commands.len(), "{:?}", turn.next);
+        replies.to_vec()
     }
 
     /// Verdict of a read without locks when something happens between its last lookup and its
@@ -171,7 +181,7 @@ fn a_result_does_not_count_while_a_key_that_has_expired_is_there() {
     let words = OwnedArguments::new(["SUNIONSTORE", "target", "soon", "ever"].map(str::as_bytes));
     let args = words.view();
     let id = engine.shared.commands.find(args.get(0)).expect("a command");
-    let Engine { shared, worker, reader } = &mut engine;
+    let Engine { shared, worker, reader, .. } = &mut engine;
     for is_deleted in [false, true] {
         let command = shared.commands.command(id);
         let guard = reader.enter();
@@ -301,6 +311,25 @@ fn a_key_that_was_judged_alive_stays_so_while_its_unit_locks_more_slots() {
     assert!(is_over(&unit, "two"), "it may have been told to somebody that it has expired");
     unit.release_clock();
     assert!(is_over(&unit, "one"));
+}
+
+#[test]
+fn a_walk_within_a_script_has_what_its_commands_have() {
+    let mut engine = Engine::with("SET one v PX 100\r\nSET two v PX 100\r\nSET three v\r\n");
+    let shared = Arc::downgrade(&engine.shared);
+    assert!(engine.host.0.set((shared, NOW_MS + 100)).is_ok());
+    let source = "redis.call('SET', 'three', 'w') \
+                  local before = redis.call('EXISTS', 'one') \
+                  redis.call('MEMORY', 'PURGE') \
+                  return {before, redis.call('KEYS', '[ot][nw][eo]'), \
+                          redis.call('SCAN', '0', 'COUNT', '9', 'MATCH', '[ot][nw][eo]')[2], \
+                          redis.call('EXISTS', 'one')}";
+    let commands = format!("EVAL \"{source}\" 0\r\n");
+    let replies = engine.run(Requests::Unparsed(&mut Batch::default()), &commands);
+    // Others cannot have been told that the one key has expired: its slot is locked.
+    let found = "*1\r\n$3\r\none\r\n";
+    let expected = format!("*4\r\n:1\r\n{found}{found}:1\r\n");
+    assert_eq!(String::from_utf8_lossy(&replies), expected);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::access::locks::spin;
 use crate::access::options::{integer, is, parse_cursor};
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
+use crate::access::unit::Unit;
 use crate::error::CommandError;
 use crate::glob;
 use crate::keys_walk::{KeyList, KeysWalk};
@@ -30,10 +31,10 @@ const CURSOR_SLOT_BITS: u32 = 14;
 const CURSOR_GRANULARITY: u64 = 1 << (CURSOR_SLOT_BITS + 1);
 
 /// Way in which a slot is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    /// With all other workers stopped: the slot is only held by this very transaction.
-    Alone,
+#[derive(Clone, Copy)]
+enum Reading<'k, 'u> {
+    /// With all other workers stopped: the slot is only held by this very unit.
+    Alone(&'u Unit<'k>),
     /// It takes some microseconds: without a lock first.
     Brief,
     /// Under the lock at once: it takes longer than it takes others to write.
@@ -55,13 +56,16 @@ struct Walk<'k, 'w> {
 fn read_slot<T>(
     walk: &Walk<'_, '_>,
     slot: SlotNumber,
-    reading: Reading,
+    reading: Reading<'_, '_>,
     mut read: impl FnMut(&SlotJudge<'_>) -> T,
 ) -> Result<T, WaitTarget> {
     let Walk { shared, worker, .. } = *walk;
     let word = shared.keyspace.word(slot);
     let attempts = match reading {
-        Reading::Alone => return Ok(read(&SlotJudge::locked(shared, worker))),
+        Reading::Alone(unit) => {
+            let clock = unit.clock_of_slot(shared, worker, slot);
+            return Ok(read(&SlotJudge::by(shared, clock)));
+        }
         Reading::Brief => READ_ATTEMPTS_MAX,
         Reading::Long => 0,
     };
@@ -102,7 +106,8 @@ fn note_expired(worker: &mut Worker, shared: &Shared, database: usize, entry: En
 fn go_on(keys: &mut KeysWalk, cx: &mut SessionCx<'_, '_>) -> Outcome {
     let pattern = Some(cx.arg(1)).filter(|pattern| *pattern != b"*");
     let filter = Filter { pattern, kind: None };
-    let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
+    let (shared, database) = (cx.shared, cx.session.database);
+    let unit = cx.alone.and(cx.unit.as_deref());
     let mut is_over = false;
     while !is_over {
         let mut outcome = Ok(());
@@ -114,7 +119,7 @@ fn go_on(keys: &mut KeysWalk, cx: &mut SessionCx<'_, '_>) -> Outcome {
             };
             let is_brief = keyspace.slot_key_count(database, slot, section) <= WALKED_KEYS_MAX;
             let beside_others = if is_brief { Reading::Brief } else { Reading::Long };
-            let reading = if is_alone { Reading::Alone } else { beside_others };
+            let reading = unit.map_or(beside_others, Reading::Alone);
             let walk = Walk { shared, worker: &*cx.worker, database };
             // Only noted here: keys are compared and copied with nothing in hand, which takes far
             // longer. The section keeps them.
@@ -195,7 +200,7 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let cursor = parse_cursor(cx.arg(1))?;
     let options = scan_options(cx)?;
     let mut place = WalkPosition::of(cursor);
-    let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
+    let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
     let (shared, database, start) = (cx.shared, cx.session.database, place.cursor());
     let mut found = KeyList::default();
     let mut noted = Ok(());
@@ -266,7 +271,7 @@ struct Stepped<'g> {
 /// Event to wait for; then nothing of the bucket was visited.
 fn step<'k: 'g, 'g>(
     walk: &Walk<'k, '_>,
-    reading: Reading,
+    reading: Reading<'_, '_>,
     place: &mut WalkPosition,
     section: Section<'g>,
     filter: &Filter<'_>,
@@ -352,7 +357,7 @@ const LOOKED_THROUGH_SLOTS: usize = 256;
 
 pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
-    let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
+    let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
     let mut found: Option<Box<[u8]>> = None;
     // While nothing expires, a key that has is better than none, as in Valkey.
     let keeps_expired = shared.is_paused() || cx.worker.settings.import_mode;
@@ -382,7 +387,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
     }
     if found.is_none() {
-        found = any_key(cx, reading).map_err(Stop::wait)?;
+        found = any_key(cx).map_err(Stop::wait)?;
     }
     match found.or(expired) {
         Some(key) => cx.reply.bulk(&key),
@@ -399,7 +404,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Event to wait for.
 fn random_entry<'k: 'g, 'g>(
     walk: &Walk<'k, '_>,
-    reading: Reading,
+    reading: Reading<'_, '_>,
     (random, slot): ([u64; 2], SlotNumber),
     section: Section<'g>,
 ) -> Result<Option<(EntryRef<'g>, bool)>, WaitTarget> {
@@ -421,8 +426,9 @@ fn random_entry<'k: 'g, 'g>(
 /// # Errors
 ///
 /// Event to wait for.
-fn any_key(cx: &mut SessionCx<'_, '_>, reading: Reading) -> Result<Option<Box<[u8]>>, WaitTarget> {
+fn any_key(cx: &mut SessionCx<'_, '_>) -> Result<Option<Box<[u8]>>, WaitTarget> {
     let (shared, database) = (cx.shared, cx.session.database);
+    let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
     let slot_count = tidemill_store::limits::SLOT_COUNT;
     let first = cx.worker.random.next_u64() as usize % slot_count;
     for from in (0..slot_count).step_by(LOOKED_THROUGH_SLOTS) {

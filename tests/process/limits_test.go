@@ -231,8 +231,9 @@ func TestOutputLimit_SparesAClientThatReads(t *testing.T) {
 	}
 }
 
-// awaitRest waits until the threads of a server have hardly anything to do: they neither run nor wait
-// for a CPU. A buffer that grows is there twice for a moment, which takes long on a busy machine.
+// awaitRest waits until the threads of a server have hardly anything to do: they neither run nor
+// wait for a CPU. A buffer that grows is there twice for a moment, which takes long on a busy
+// machine.
 func awaitRest(t *testing.T, server *instance.Server) {
 	t.Helper()
 	const window = time.Second

@@ -110,7 +110,7 @@ pub(crate) fn set_background_policy(config: &ServerConfig) {
     }
 }
 
-/// Starts a thread that keeps memory back for allocations that cannot fail, like the workers.
+/// Starts a thread that keeps memory back for allocations that cannot fail, as the workers do.
 ///
 /// # Errors
 ///

@@ -327,7 +327,8 @@ fn start_workers<F: Flavour>(
             wanted.take(spec.index);
             worker_thread(spec, domain, (reclaimer, seed), affinity.as_ref(), is_ready)
         };
-        let thread = start_thread(&format!("worker-{index}"), body);
+        // It keeps a reserve once it has said which pages and nodes its memory is to be of.
+        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
     drop(is_ready);

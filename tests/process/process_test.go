@@ -274,13 +274,14 @@ func TestAcceptBurst_SpreadsConnectionsEvenly(t *testing.T) {
 		// next ones go to it. At worst one worker has the whole burst.
 		counts := workerFigures(t, all[0], "connections")
 		isEven := func() bool { return slices.Max(counts)-slices.Min(counts) <= 1 }
-		for ; !isEven() && len(all) < workers*burst; counts = workerFigures(t, all[0], "connections") {
+		for !isEven() && len(all) < workers*burst {
 			conn, err := wire.Dial(address)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, conn)
 			do(t, conn, "PING")
+			counts = workerFigures(t, all[0], "connections")
 		}
 		if len(counts) != workers || slices.Max(counts)-slices.Min(counts) > 1 {
 			t.Errorf("%s: connections by worker %v", address, counts)

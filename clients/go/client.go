@@ -78,7 +78,7 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 	} else {
 		reply = sendTo(ctx, c.node, r, info.flags, c.options)
 	}
-	if c.follower != nil && (reply.kind == KindError || want > 1) {
+	if c.follower != nil && (reply.kind == KindError || reply.kind == KindNone || want > 1) {
 		c.leaveDemoted(reply)
 	}
 	return reply
@@ -106,7 +106,7 @@ func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, option
 func sendAgain(
 	ctx context.Context, n *node, r *request, reply Reply, flags commandFlags, options *Options,
 ) Reply {
-	until := time.Now().Add(options.ConnectWait)
+	until, want := time.Now().Add(options.ConnectWait), r.want
 	for mayRepeat(ctx, reply.Err(), flags, options) && time.Now().Before(until) {
 		p, err := n.choose(ctx)
 		if err != nil {
@@ -117,10 +117,10 @@ func sendAgain(
 		}
 		r.rearm()
 		again, reusable := p.do(ctx, r)
-		if reply = keepUnknown(reply, again); !reusable {
+		if reply = lastOutcome(reply, again, flags, want); !reusable {
 			return reply
 		}
-		if reply.kind != KindNone {
+		if again.kind != KindNone {
 			break
 		}
 	}

@@ -126,6 +126,7 @@ func (c *Cluster) followOn(
 	for reply.kind == KindError || reply.kind == KindNone {
 		next, ask, again := c.judge(ctx, reply, target, info, slot)
 		if !again || !chase.follow(ctx, next) {
+			reply = lastOutcome(unknown, reply, info.flags, 1)
 			break
 		}
 		if target = next; next == nil {

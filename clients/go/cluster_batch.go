@@ -47,23 +47,32 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 		everywhere.Go(func() { replies[item.index] = c.runEverywhere(ctx, wire, info) })
 	}
 	chase := newPursuit(c.options)
+	unknown := map[int]Reply{} // also behind a redirection that follows
 	for {
-		// Of these items alone: others' replies may be written meanwhile.
-		earlier := make([]Reply, len(pending))
-		for n, item := range pending {
-			earlier[n] = replies[item.index]
-		}
 		c.sendParts(ctx, b.flags, pending, replies)
-		for n, item := range pending {
-			replies[item.index] = keepUnknown(earlier[n], replies[item.index])
-		}
 		pending = slices.DeleteFunc(pending, func(item batchItem) bool {
-			return !c.pendsAgain(ctx, item, &replies[item.index])
+			reply, earlier := &replies[item.index], unknown[item.index]
+			*reply = keepUnknown(earlier, *reply)
+			ends := !c.pendsAgain(ctx, item, reply)
+			if ends {
+				*reply = lastOutcome(earlier, *reply, item.info.flags, 1)
+			}
+			return ends
 		})
 		if len(pending) == 0 || !chase.wait(ctx) {
-			return replies
+			break
+		}
+		for _, item := range pending {
+			if reply := replies[item.index]; errors.Is(reply.Err(), ErrMaybeSent) {
+				unknown[item.index] = reply
+			}
 		}
 	}
+	for _, item := range pending {
+		reply := &replies[item.index]
+		*reply = lastOutcome(unknown[item.index], *reply, item.info.flags, 1)
+	}
+	return replies
 }
 
 type batchItem struct {

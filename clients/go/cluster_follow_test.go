@@ -360,20 +360,7 @@ func TestCluster_ExecRefusedByAReplicaIsSentToThePrimary(t *testing.T) {
 func TestCluster_UnknownOutcomeIsNotForgottenBehindARedirection(t *testing.T) {
 	checkLeaks(t)
 	ctx := testContext(t, 20*time.Second)
-	var latest atomic.Pointer[net.Conn]
-	var sets atomic.Int64
-	var address string
-	address = startCommands(t, func(args []string) string {
-		switch {
-		case args[0] == "CLUSTER":
-			return slotsAnswer(address)
-		case args[0] == "SET" && sets.Add(1) == 1:
-			_ = (*latest.Load()).Close() // executed, not answered
-		case args[0] == "SET":
-			return "-MOVED 1 127.0.0.1:1\r\n"
-		}
-		return "+OK\r\n"
-	}, func(conn net.Conn) { latest.Store(&conn) })
+	address, _ := startForgetful(t, "-MOVED 1 127.0.0.1:1")
 	c := newSeededCluster(t, address, func(o *Options) {
 		o.ConnectWait = 200 * time.Millisecond
 		o.Dialer = func(ctx context.Context, network, to string) (net.Conn, error) {

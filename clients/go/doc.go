@@ -37,7 +37,8 @@
 // An operation that fails without the server's answer is [ErrNotSent] or [ErrMaybeSent], never
 // both: the first may be repeated, the second only when repeating does no harm. The server's own
 // answers are [ServerError], compared by [ServerCode]. The client repeats what was not sent, and
-// reads of unknown outcome; [WithIdempotent] permits it for a write.
+// reads of unknown outcome; [WithIdempotent] permits it for a write. An error that answers the
+// repeated write leaves its outcome unknown: it is the cause of an [ErrMaybeSent].
 //
 // # Without waiting
 //

@@ -78,6 +78,25 @@ func keepUnknown(earlier, reply Reply) Reply {
 	return reply
 }
 
+// lastOutcome is keepUnknown for an attempt at count commands that no other one follows: an error
+// does not tell what an earlier attempt at a write did.
+func lastOutcome(earlier, reply Reply, flags commandFlags, count int) Reply {
+	if flags&commandReads != 0 || !errors.Is(earlier.Err(), ErrMaybeSent) {
+		return keepUnknown(earlier, reply)
+	}
+	if count > 1 {
+		items := reply.items()
+		for n := range items {
+			items[n] = lastOutcome(earlier, items[n], flags, 1)
+		}
+	}
+	var refused *ServerError
+	if errors.As(reply.Err(), &refused) {
+		return failedReply(maybeSent(refused))
+	}
+	return keepUnknown(earlier, reply)
+}
+
 // splitError tells how far a command went of which several nodes execute parts.
 type splitError struct {
 	parts, unexecuted int

@@ -142,6 +142,7 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 	var until time.Time
 	var pace pacing
 	var reply Reply
+	want := r.want
 	for {
 		p, err := o.take(ctx, info.flags&commandEndsScript != 0)
 		if err != nil {
@@ -149,8 +150,8 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 			return keepUnknown(reply, failedReply(err))
 		}
 		again, reusable := p.do(ctx, r)
-		reply = keepUnknown(reply, again)
-		failed := reply.kind == KindNone
+		reply = lastOutcome(reply, again, info.flags, want)
+		failed := again.kind == KindNone
 		o.give(p, !failed && info.flags&commandChanges == 0)
 		if !reusable {
 			return reply

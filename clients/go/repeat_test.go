@@ -3,25 +3,34 @@ package tidemill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// startForgetful is a server that executes each first command of a name and dies before it answers.
-func startForgetful(t *testing.T) (address string, executed func(name string) int) {
+// startForgetful is a server, or a cluster's only node, that executes the first GET and the first
+// SET and closes the connection before it answers; later is the answer to others, SELF its address.
+func startForgetful(t *testing.T, later string) (address string, executed func(name string) int) {
 	var mu sync.Mutex
 	var latest net.Conn
 	counts := map[string]int{}
 	address = startScript(t, func(name string) string {
 		mu.Lock()
 		defer mu.Unlock()
-		if counts[name]++; counts[name] == 1 && slices.Contains([]string{"GET", "SET"}, name) {
+		counts[name]++
+		switch {
+		case name == "CLUSTER":
+			return slotsAnswer(address)
+		case !slices.Contains([]string{"GET", "SET"}, name):
+			return "+OK\r\n"
+		case counts[name] == 1:
 			_ = latest.Close()
 		}
-		return "+OK\r\n"
+		return strings.ReplaceAll(later, "SELF", address) + "\r\n"
 	}, func(conn net.Conn) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -73,7 +82,7 @@ func TestClient_RepeatsOnlyWhatIsSafe(t *testing.T) {
 			return c.Go(ctx, "GET", "k").Wait(ctx).Err()
 		}, false, false},
 	} {
-		address, executed := startForgetful(t)
+		address, executed := startForgetful(t, "+OK")
 		c := newTestClient(t, address, func(o *Options) { o.NoRetry = test.noRetry })
 		err := test.run(testContext(t, 20*time.Second), c)
 		again := executed(test.name) > 1
@@ -197,4 +206,65 @@ type faultyHook struct{}
 
 func (faultyHook) Start(ctx context.Context, _ string, _ int) (context.Context, func(error)) {
 	return ctx, func(error) { panic("hook") }
+}
+
+// An attempt of unknown outcome is not undone by errors that answer the next ones. Of reads they
+// are the outcome.
+func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
+	checkLeaks(t)
+	ctx := WithIdempotent(testContext(t, 20*time.Second))
+	briefly := func(o *Options) { o.ConnectWait = 200 * time.Millisecond }
+	batch := func(line []any) (b Batch) {
+		b.Add(line...)
+		b.Add(line...)
+		return b
+	}
+	for name, run := range map[string]func(t *testing.T, address string, line []any) error{
+		"client": func(t *testing.T, address string, line []any) error {
+			return newTestClient(t, address, briefly).Do(ctx, line...).Err()
+		},
+		"client's batch": func(t *testing.T, address string, line []any) error {
+			b := batch(line)
+			replies, _ := newTestClient(t, address, briefly).RunBatch(ctx, &b)
+			return replies[1].Err()
+		},
+		"cluster": func(t *testing.T, address string, line []any) error {
+			return newSeededCluster(t, address, briefly).Do(ctx, line...).Err()
+		},
+		"cluster's batch": func(t *testing.T, address string, line []any) error {
+			b := batch(line)
+			replies, _ := newSeededCluster(t, address, briefly).RunBatch(ctx, &b)
+			return replies[1].Err()
+		},
+	} {
+		for _, refusal := range []string{
+			"LOADING wait", "READONLY no", "MOVED 1 SELF", "ASK 1 SELF", "TRYAGAIN later", "OOM no",
+		} {
+			code, _, _ := strings.Cut(refusal, " ")
+			for _, line := range [][]any{{"SET", "k", 1}, {"GET", "k"}} {
+				t.Run(fmt.Sprint(name, " ", line[0], " ", code), func(t *testing.T) {
+					t.Parallel()
+					address, executed := startForgetful(t, "-"+refusal)
+					err := run(t, address, line)
+					isWrite := line[0] == "SET"
+					if errors.Is(err, ErrMaybeSent) != isWrite || errors.Is(err, ErrNotSent) ||
+						!errors.Is(err, ServerCode(code)) {
+						t.Error(err, executed(fmt.Sprint(line[0])))
+					}
+				})
+			}
+		}
+	}
+}
+
+// A transaction's, too.
+func TestUnknownOutcome_OfATransactionIsNotForgottenBehindErrors(t *testing.T) {
+	checkLeaks(t)
+	address, _ := startForgetful(t, "-READONLY no")
+	tx := Tx{}
+	tx.Add("SET", "k", 1)
+	_, err := newTestClient(t, address).RunTx(WithIdempotent(testContext(t, 20*time.Second)), &tx)
+	if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode("READONLY")) {
+		t.Error(err)
+	}
 }

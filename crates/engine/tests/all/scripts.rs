@@ -298,6 +298,22 @@ fn out_of_memory_is_judged_before_the_first_write_only() {
 }
 
 #[test]
+fn a_script_that_the_system_has_no_memory_for_is_told_so() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let (declared, reading) = ("#!lua\nreturn 1", "#!lua flags=no-writes\nreturn 1");
+    for script in [declared, reading] {
+        assert_eq!(server.call(client, &["EVAL", script, "0"]), ":1\r\n");
+    }
+    server.host.set_lacks_memory(true);
+    let refused = "-OOM command not allowed: the system has no memory left\r\n";
+    assert_eq!(server.call(client, &["EVAL", declared, "0"]), refused);
+    assert_eq!(server.call(client, &["EVAL", reading, "0"]), ":1\r\n");
+    server.host.set_lacks_memory(false);
+    assert_eq!(server.call(client, &["EVAL", declared, "0"]), ":1\r\n");
+}
+
+#[test]
 fn waiters_are_served_when_the_script_ends() {
     let mut server = Server::new(1, NOW_MS);
     let (client, waiting) = (server.connect(0), server.connect(0));

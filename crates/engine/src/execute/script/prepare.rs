@@ -9,7 +9,7 @@ use tidemill_script::{Flags, Script};
 use crate::access::handler::{ScriptCommand, ScriptName};
 use crate::admin::scripting::{Loader, NO_SCRIPT, compile_error, flags_of};
 use crate::command::FIRST_SCRIPT_KEY;
-use crate::error::CommandError;
+use crate::error::{CommandError, NO_MEMORY_LEFT};
 use crate::limits::EARLY_HASHED_BYTES_MAX;
 use crate::script::{DIGEST_DIGITS, Kind, Origin, UndeclaredKeys};
 use crate::shared::Shared;
@@ -79,7 +79,7 @@ pub(super) fn prepare<'a>(
         ScriptName::Function => function(shared, worker, args)?,
         ScriptName::Source | ScriptName::Digest => script(shared, worker, how.name, args)?,
     };
-    check_flags(how, &call, is_out_of_memory)?;
+    check_flags(how, &call, (is_out_of_memory, worker.lacks_memory))?;
     if worker.refuses_writes && call.flags.is_some() && !call.has(Flags::NO_WRITES) {
         return Err(shared.write_refused());
     }
@@ -179,11 +179,11 @@ fn count_keys(args: &ArgumentView<'_>, not_a_number: &'static str) -> Result<usi
 }
 
 /// Checks what a script or function declares of itself. One that declares nothing is judged command
-/// by command.
+/// by command. Memory is refused by `maxmemory`, or by the system if that lacks it.
 fn check_flags(
     how: ScriptCommand,
     call: &Call<'_>,
-    is_out_of_memory: bool,
+    (is_out_of_memory, lacks_memory): (bool, bool),
 ) -> Result<(), CommandError> {
     if call.flags.is_none() {
         return Ok(());
@@ -192,11 +192,13 @@ fn check_flags(
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     if is_out_of_memory && !call.has(Flags::ALLOW_OOM | Flags::NO_WRITES) {
-        return Err(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory \
-                    > 'maxmemory'"
-                .into(),
-        );
+        return Err(if lacks_memory {
+            NO_MEMORY_LEFT.into()
+        } else {
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > \
+             'maxmemory'"
+                .into()
+        });
     }
     Ok(())
 }

@@ -126,7 +126,6 @@ func (c *Cluster) followOn(
 	for reply.kind == KindError || reply.kind == KindNone {
 		next, ask, again := c.judge(ctx, reply, target, info, slot)
 		if !again || !chase.follow(ctx, next) {
-			reply = lastOutcome(unknown, reply, info.flags, 1)
 			break
 		}
 		if target = next; next == nil {
@@ -141,8 +140,9 @@ func (c *Cluster) followOn(
 			return reply
 		}
 	}
+	count := r.want
 	r.recycle()
-	return reply
+	return lastOutcome(unknown, reply, info.flags, count)
 }
 
 // attempt sends r once. A redirected ASK travels with its ASKING as one request.

@@ -26,17 +26,27 @@ func (c *Cluster) followTx(ctx context.Context, tx *Tx, slot int) ([]Reply, erro
 	}
 	chase := newPursuit(c.options)
 	target, ask := c.pick(slot), false
+	var unknown Reply // of an earlier attempt
 	for {
 		replies, err := runTx(ctx, txRunner{c, target, slot, ask}, tx)
-		if err == nil || ctx.Err() != nil {
-			return replies, err
+		if err == nil {
+			return replies, nil
+		}
+		outcome := lastOutcome(unknown, failedReply(err), txInfo.flags, 1)
+		if ctx.Err() != nil {
+			return replies, outcome.Err()
 		}
 		next, nextAsk, again := (*clusterNode)(nil), false, ask && errors.Is(err, ErrNotSent)
-		if reply := asReply(err); reply.kind == KindError {
-			next, nextAsk, again = c.judge(ctx, reply, target, &txInfo, slot)
+		var refused *ServerError
+		follows := !errors.Is(err, ErrMaybeSent) || idempotent(ctx)
+		if errors.As(err, &refused) && follows && !errors.Is(err, ErrNotSent) {
+			next, nextAsk, again = c.judge(ctx, errorReply(refused), target, &txInfo, slot)
 		}
 		if !again || !chase.follow(ctx, next) {
-			return replies, err
+			return replies, outcome.Err()
+		}
+		if errors.Is(err, ErrMaybeSent) {
+			unknown = outcome
 		}
 		if target, ask = next, nextAsk; next == nil {
 			target = c.pick(slot)

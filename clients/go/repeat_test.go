@@ -257,14 +257,27 @@ func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
 	}
 }
 
-// A transaction's, too.
+// A transaction's, too, also where the first attempt was followed elsewhere.
 func TestUnknownOutcome_OfATransactionIsNotForgottenBehindErrors(t *testing.T) {
 	checkLeaks(t)
-	address, _ := startForgetful(t, "-READONLY no")
-	tx := Tx{}
-	tx.Add("SET", "k", 1)
-	_, err := newTestClient(t, address).RunTx(WithIdempotent(testContext(t, 20*time.Second)), &tx)
-	if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode("READONLY")) {
-		t.Error(err)
+	ctx := WithIdempotent(testContext(t, 20*time.Second))
+	for _, refusal := range []string{"READONLY no", "MOVED 1 SELF", "ASK 1 SELF", "OOM no"} {
+		code, _, _ := strings.Cut(refusal, " ")
+		var tx Tx
+		tx.Add("SET", "k", 1)
+		briefly := func(o *Options) { o.ConnectWait = 200 * time.Millisecond }
+		alone, _ := startForgetful(t, "-"+refusal)
+		_, err := newTestClient(t, alone, briefly).RunTx(ctx, &tx)
+		if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
+			t.Error("client", refusal, err)
+		}
+		node, executed := startForgetful(t, "-"+refusal)
+		_, err = newSeededCluster(t, node, briefly).RunTx(ctx, &tx)
+		if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
+			t.Error("cluster", refusal, err)
+		}
+		if n := executed("SET"); (n > 2) != (code != "OOM") {
+			t.Error(refusal, "ended after", n, "attempts")
+		}
 	}
 }

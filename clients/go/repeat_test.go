@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// startForgetful is a server, or a cluster's only node, that executes the first GET and the first
-// SET and closes the connection before it answers; later is the answer to others, SELF its address.
+// startForgetful is a server, or a cluster's only node, that executes the first GET, SET and
+// EVALSHA and closes the connection before it answers; later is the answer to others, SELF its
+// address. It has no scripts.
 func startForgetful(t *testing.T, later string) (address string, executed func(name string) int) {
 	var mu sync.Mutex
 	var latest net.Conn
@@ -25,10 +26,12 @@ func startForgetful(t *testing.T, later string) (address string, executed func(n
 		switch {
 		case name == "CLUSTER":
 			return slotsAnswer(address)
-		case !slices.Contains([]string{"GET", "SET"}, name):
-			return "+OK\r\n"
-		case counts[name] == 1:
+		case slices.Contains([]string{"GET", "SET", "EVALSHA"}, name) && counts[name] == 1:
 			_ = latest.Close()
+		case name == "EVALSHA":
+			return "-NOSCRIPT no\r\n"
+		case !slices.Contains([]string{"GET", "SET", "EVAL"}, name):
+			return "+OK\r\n"
 		}
 		return strings.ReplaceAll(later, "SELF", address) + "\r\n"
 	}, func(conn net.Conn) {
@@ -254,6 +257,17 @@ func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// EVAL with the source is an attempt as well.
+func TestUnknownOutcome_OfAScriptIsNotForgottenBehindItsSource(t *testing.T) {
+	checkLeaks(t)
+	ctx := WithIdempotent(testContext(t, 20*time.Second))
+	address, executed := startForgetful(t, "-OOM no")
+	err := NewScript("return 1").Run(ctx, newTestClient(t, address), nil).Err()
+	if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode("OOM")) || executed("EVAL") != 1 {
+		t.Error(err, executed("EVAL"))
 	}
 }
 

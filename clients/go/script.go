@@ -32,7 +32,7 @@ func (s *Script) Run(ctx context.Context, client interface {
 	reply := client.Do(ctx, line...)
 	if errors.Is(reply.Err(), ServerCode("NOSCRIPT")) {
 		line[0], line[1] = "EVAL", s.source
-		reply = client.Do(ctx, line...)
+		return lastOutcome(reply, client.Do(ctx, line...), commandWrites, 1)
 	}
 	return reply
 }

@@ -266,8 +266,9 @@ func TestUnknownOutcome_OfAScriptIsNotForgottenBehindItsSource(t *testing.T) {
 	ctx := WithIdempotent(testContext(t, 20*time.Second))
 	address, executed := startForgetful(t, "-OOM no")
 	err := NewScript("return 1").Run(ctx, newTestClient(t, address), nil).Err()
-	if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode("OOM")) || executed("EVAL") != 1 {
-		t.Error(err, executed("EVAL"))
+	evaluated := executed("EVAL")
+	if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode("OOM")) || evaluated != 1 {
+		t.Error(err, evaluated)
 	}
 }
 

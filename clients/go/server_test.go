@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.tidemill.dev/client/internal/leakcheck"
+	"go.tidemill.dev/client/internal/listening"
 )
 
 // testServer is a server process that a test started and ends.
@@ -110,7 +111,7 @@ func (s *testServer) start(t testing.TB) {
 	waitFor(t, 10*time.Second, "server at "+s.address, func() bool { return s.tryStart(t) })
 }
 
-// tryStart returns false if the server ended before it accepted a connection.
+// tryStart returns false if the server ended before it listened at its ports.
 func (s *testServer) tryStart(t testing.TB) bool {
 	t.Helper()
 	args := slices.Clone(s.args)
@@ -140,12 +141,12 @@ func (s *testServer) tryStart(t testing.TB) bool {
 			return false
 		}
 	}
+	ports := []int{s.port}
+	if slices.Contains(s.args, busPortWord) {
+		ports = append(ports, s.busPort)
+	}
 	waitFor(t, 10*time.Second, "server at "+s.address, func() bool {
-		conn, err := net.Dial("tcp", s.address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil || hasEnded()
+		return hasEnded() || listening.At(command.Process.Pid, ports...)
 	})
 	return !hasEnded()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.tidemill.dev/client/internal/leakcheck"
+	"go.tidemill.dev/client/internal/listening"
 )
 
 // testServer is a server process that a test started and ends.
@@ -62,8 +64,21 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// startServerWith takes a configuration file, or none.
+// startServerWith takes a configuration file, or none. It starts the server again when its port was
+// taken since it was chosen.
 func startServerWith(t testing.TB, config string, arguments ...string) *testServer {
+	t.Helper()
+	for range 10 {
+		if s := tryStart(t, config, arguments); s != nil {
+			return s
+		}
+	}
+	t.Fatalf("the server ends whatever its port is: %q", arguments)
+	return nil
+}
+
+// tryStart returns nil if the server ended before it listened.
+func tryStart(t testing.TB, config string, arguments []string) *testServer {
 	t.Helper()
 	port := freePort(t)
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port)}
@@ -78,17 +93,32 @@ func startServerWith(t testing.TB, config string, arguments ...string) *testServ
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = s.command.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = s.command.Process.Kill()
-		_ = s.command.Wait()
+		<-ended
 	})
+	ports := []int{port}
+	if slices.Contains(arguments, "--cluster-enabled") {
+		ports = append(ports, port+10000)
+	}
+	listens := false
 	waitFor(t, "the server", func() bool {
-		conn, err := net.Dial("tcp", s.address)
-		if err == nil {
-			conn.Close()
+		select {
+		case <-ended:
+			return true
+		default:
+			listens = listening.At(s.command.Process.Pid, ports...)
+			return listens
 		}
-		return err == nil
 	})
+	if !listens {
+		return nil
+	}
 	return s
 }
 

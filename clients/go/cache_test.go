@@ -69,18 +69,33 @@ func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 		get("1")
 		get("1")
 		hits(2)
-		changed("SET", "k", "2", "PX", 60)
-		get("2")
-		get("2")
-		hits(3)
+		alive := func(life time.Duration) bool {
+			started := time.Now()
+			changed("SET", "k", "2", "PX", life.Milliseconds())
+			first, _ := ct.cached.Get(ct.ctx, "k").Text()
+			before := c.CacheStats().Hits
+			second, _ := ct.cached.Get(ct.ctx, "k").Text()
+			if time.Since(started) >= life {
+				return false // on a busy machine
+			}
+			if first != "2" || second != "2" || c.CacheStats().Hits != before+1 {
+				t.Fatalf("got %q and %q, %d hits", first, second, c.CacheStats().Hits-before)
+			}
+			return true
+		}
+		life := 60 * time.Millisecond
+		for !alive(life) {
+			life *= 2
+		}
 		// the key's own end, which the server may not have noticed
-		time.Sleep(70 * time.Millisecond)
+		time.Sleep(life + 10*time.Millisecond)
+		before := c.CacheStats().Hits
 		get("nil")
 		changed("SET", "k", "3")
 		get("3")
 		changed("FLUSHALL")
 		get("nil")
-		hits(3)
+		hits(before)
 		if stats := c.CacheStats(); stats.Invalidations == 0 || stats.Bytes == 0 ||
 			stats.Entries != 1 {
 			t.Errorf("%+v", stats)
@@ -310,7 +325,10 @@ func TestCached_ReconnectionDropsEverything(t *testing.T) {
 		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) {
 			return -1, -1, 4096, 0
 		})
-		c, other := newTestClient(t, proxy.address(), withCache), newTestClient(t, s.address)
+		c := newTestClient(t, proxy.address(), withCache, func(o *Options) {
+			o.BackoffMax, o.ConnectWait = o.BackoffMin, busyMachine
+		})
+		other := newTestClient(t, s.address)
 		ctx := testContext(t, 30*time.Second)
 		cached := c.Cached(0)
 		for n := range 20 {

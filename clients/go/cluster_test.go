@@ -172,6 +172,16 @@ func checkClusterLedger(t *testing.T, record *ledger, stored []string) {
 	}
 }
 
+// assignSlot is CLUSTER SETSLOT, repeated while a replica of a busy machine is behind.
+func assignSlot(ctx context.Context, c *Client, slot int, state, id string) error {
+	for {
+		err := c.Do(ctx, "CLUSTER", "SETSLOT", slot, state, id).Err()
+		if !errors.Is(err, ServerCode("NOREPLICAS")) || pauseFor(ctx, 50*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
 // migrateSlot moves a slot with its keys from its primary to the next one, under load.
 func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 	t.Helper()
@@ -182,17 +192,11 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
 	targetID, _ := target.Do(ctx, "CLUSTER", "MYID").Text()
 	setSlot := func(c *Client, state, id string) bool {
-		for {
-			err := c.Do(ctx, "CLUSTER", "SETSLOT", slot, state, id).Err()
-			isBehind := errors.Is(err, ServerCode("NOREPLICAS")) // a replica of a busy machine
-			if isBehind && pauseFor(ctx, 50*time.Millisecond) == nil {
-				continue
-			}
-			if err != nil {
-				t.Error(err)
-			}
-			return err == nil
+		err := assignSlot(ctx, c, slot, state, id)
+		if err != nil {
+			t.Error(err)
 		}
+		return err == nil
 	}
 	moves := setSlot(target, "IMPORTING", sourceID) && setSlot(source, "MIGRATING", targetID)
 	port := strings.TrimPrefix(target.options.Address, "127.0.0.1:")

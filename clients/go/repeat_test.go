@@ -3,7 +3,6 @@ package tidemill
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -216,48 +215,49 @@ func (faultyHook) Start(ctx context.Context, _ string, _ int) (context.Context, 
 func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
 	checkLeaks(t)
 	ctx := WithIdempotent(testContext(t, 20*time.Second))
-	briefly := func(o *Options) { o.ConnectWait = 200 * time.Millisecond }
 	batch := func(line []any) (b Batch) {
 		b.Add(line...)
 		b.Add(line...)
 		return b
 	}
-	for name, run := range map[string]func(t *testing.T, address string, line []any) error{
-		"client": func(t *testing.T, address string, line []any) error {
-			return newTestClient(t, address, briefly).Do(ctx, line...).Err()
-		},
-		"client's batch": func(t *testing.T, address string, line []any) error {
-			b := batch(line)
-			replies, _ := newTestClient(t, address, briefly).RunBatch(ctx, &b)
-			return replies[1].Err()
-		},
-		"cluster": func(t *testing.T, address string, line []any) error {
-			return newSeededCluster(t, address, briefly).Do(ctx, line...).Err()
-		},
-		"cluster's batch": func(t *testing.T, address string, line []any) error {
-			b := batch(line)
-			replies, _ := newSeededCluster(t, address, briefly).RunBatch(ctx, &b)
-			return replies[1].Err()
-		},
-	} {
-		for _, refusal := range []string{
-			"LOADING wait", "READONLY no", "MOVED 1 SELF", "ASK 1 SELF", "TRYAGAIN later", "OOM no",
-		} {
-			code, _, _ := strings.Cut(refusal, " ")
-			for _, line := range [][]any{{"SET", "k", 1}, {"GET", "k"}} {
-				t.Run(fmt.Sprint(name, " ", line[0], " ", code), func(t *testing.T) {
-					t.Parallel()
-					address, executed := startForgetful(t, "-"+refusal)
-					err := run(t, address, line)
-					isWrite := line[0] == "SET"
-					if errors.Is(err, ErrMaybeSent) != isWrite || errors.Is(err, ErrNotSent) ||
-						!errors.Is(err, ServerCode(code)) {
-						t.Error(err, executed(fmt.Sprint(line[0])))
-					}
-				})
+	// A cluster is followed for so long: all at the same time.
+	briefly := func(o *Options) { o.ConnectWait = 2 * time.Second }
+	var group sync.WaitGroup
+	check := func(name string, line []any, code string, run func() error) {
+		group.Go(func() {
+			err := run()
+			if errors.Is(err, ErrMaybeSent) != (line[0] == "SET") || errors.Is(err, ErrNotSent) ||
+				!errors.Is(err, ServerCode(code)) {
+				t.Error(name, line[0], code, err)
 			}
+		})
+	}
+	for _, refusal := range []string{
+		"LOADING wait", "READONLY no", "MOVED 1 SELF", "ASK 1 SELF", "TRYAGAIN later", "OOM no",
+	} {
+		code, _, _ := strings.Cut(refusal, " ")
+		for _, line := range [][]any{{"SET", "k", 1}, {"GET", "k"}} {
+			start := func() string {
+				address, _ := startForgetful(t, "-"+refusal)
+				return address
+			}
+			one, two := newTestClient(t, start()), newTestClient(t, start())
+			three := newSeededCluster(t, start(), briefly)
+			four := newSeededCluster(t, start(), briefly)
+			b := batch(line)
+			check("client", line, code, func() error { return one.Do(ctx, line...).Err() })
+			check("client's batch", line, code, func() error {
+				replies, _ := two.RunBatch(ctx, &b)
+				return replies[1].Err()
+			})
+			check("cluster", line, code, func() error { return three.Do(ctx, line...).Err() })
+			check("cluster's batch", line, code, func() error {
+				replies, _ := four.RunBatch(ctx, &b)
+				return replies[1].Err()
+			})
 		}
 	}
+	group.Wait()
 }
 
 // EVAL with the source is an attempt as well.
@@ -278,21 +278,24 @@ func TestUnknownOutcome_OfATransactionIsNotForgottenBehindErrors(t *testing.T) {
 	ctx := WithIdempotent(testContext(t, 20*time.Second))
 	for _, refusal := range []string{"READONLY no", "MOVED 1 SELF", "ASK 1 SELF", "OOM no"} {
 		code, _, _ := strings.Cut(refusal, " ")
-		var tx Tx
-		tx.Add("SET", "k", 1)
-		briefly := func(o *Options) { o.ConnectWait = 200 * time.Millisecond }
-		alone, _ := startForgetful(t, "-"+refusal)
-		_, err := newTestClient(t, alone, briefly).RunTx(ctx, &tx)
-		if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
-			t.Error("client", refusal, err)
-		}
-		node, executed := startForgetful(t, "-"+refusal)
-		_, err = newSeededCluster(t, node, briefly).RunTx(ctx, &tx)
-		if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
-			t.Error("cluster", refusal, err)
-		}
-		if n := executed("SET"); (n > 2) != (code != "OOM") {
-			t.Error(refusal, "ended after", n, "attempts")
-		}
+		t.Run(code, func(t *testing.T) {
+			var tx Tx
+			tx.Add("SET", "k", 1)
+			alone, _ := startForgetful(t, "-"+refusal)
+			_, err := newTestClient(t, alone).RunTx(ctx, &tx)
+			if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
+				t.Error("client", err)
+			}
+			node, executed := startForgetful(t, "-"+refusal)
+			_, err = newSeededCluster(t, node, func(o *Options) {
+				o.ConnectWait = 2 * time.Second
+			}).RunTx(ctx, &tx)
+			if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
+				t.Error("cluster", err)
+			}
+			if n := executed("SET"); (n > 2) != (code != "OOM") {
+				t.Error("ended after", n, "attempts")
+			}
+		})
 	}
 }

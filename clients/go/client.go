@@ -78,7 +78,7 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 	} else {
 		reply = sendTo(ctx, c.node, r, info.flags, c.options)
 	}
-	if c.follower != nil && (reply.kind == KindError || reply.kind == KindNone || want > 1) {
+	if c.follower != nil && (reply.Err() != nil || want > 1) {
 		c.leaveDemoted(reply)
 	}
 	return reply

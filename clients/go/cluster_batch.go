@@ -47,30 +47,30 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 		everywhere.Go(func() { replies[item.index] = c.runEverywhere(ctx, wire, info) })
 	}
 	chase := newPursuit(c.options)
-	unknown := map[int]Reply{} // also behind a redirection that follows
+	// Attempts of unknown outcome by index, kept also behind a redirection that follows.
+	type lostAttempt struct {
+		reply Reply
+		flags commandFlags
+	}
+	unknown := map[int]lostAttempt{}
 	for {
 		c.sendParts(ctx, b.flags, pending, replies)
 		pending = slices.DeleteFunc(pending, func(item batchItem) bool {
-			reply, earlier := &replies[item.index], unknown[item.index]
-			*reply = keepUnknown(earlier, *reply)
-			ends := !c.pendsAgain(ctx, item, reply)
-			if ends {
-				*reply = lastOutcome(earlier, *reply, item.info.flags, 1)
-			}
-			return ends
+			reply := &replies[item.index]
+			*reply = keepUnknown(unknown[item.index].reply, *reply)
+			return !c.pendsAgain(ctx, item, reply)
 		})
 		if len(pending) == 0 || !chase.wait(ctx) {
 			break
 		}
 		for _, item := range pending {
 			if reply := replies[item.index]; errors.Is(reply.Err(), ErrMaybeSent) {
-				unknown[item.index] = reply
+				unknown[item.index] = lostAttempt{reply, item.info.flags}
 			}
 		}
 	}
-	for _, item := range pending {
-		reply := &replies[item.index]
-		*reply = lastOutcome(unknown[item.index], *reply, item.info.flags, 1)
+	for index, lost := range unknown {
+		replies[index] = lastOutcome(lost.reply, replies[index], lost.flags, 1)
 	}
 	return replies
 }

@@ -271,14 +271,8 @@ func moveSlotAtOnce(t *testing.T, servers []*testServer, slot int) {
 	defer target.Close()
 	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
 	targetID, _ := target.Do(ctx, "CLUSTER", "MYID").Text()
-	assign := func(c *Client, state, id string) {
-		t.Helper()
-		if err := assignSlot(ctx, c, slot, state, id); err != nil {
-			t.Error(err)
-		}
-	}
-	assign(target, "IMPORTING", sourceID)
-	assign(source, "MIGRATING", targetID)
+	setSlot(ctx, t, target, slot, "IMPORTING", sourceID)
+	setSlot(ctx, t, source, slot, "MIGRATING", targetID)
 	keys, _ := source.Do(ctx, "CLUSTER", "GETKEYSINSLOT", slot, 10000).Strings()
 	line := []any{"MIGRATE", "127.0.0.1", strings.TrimPrefix(target.options.Address, "127.0.0.1:"),
 		"", 0, 5000, "KEYS"}
@@ -290,8 +284,8 @@ func moveSlotAtOnce(t *testing.T, servers []*testServer, slot int) {
 			t.Error(err)
 		}
 	}
-	assign(target, "NODE", targetID)
-	assign(source, "NODE", targetID)
+	setSlot(ctx, t, target, slot, "NODE", targetID)
+	setSlot(ctx, t, source, slot, "NODE", targetID)
 }
 
 // executedGets counts the GETs that each server executed.

@@ -172,13 +172,19 @@ func checkClusterLedger(t *testing.T, record *ledger, stored []string) {
 	}
 }
 
-// assignSlot is CLUSTER SETSLOT, repeated while a replica of a busy machine is behind.
-func assignSlot(ctx context.Context, c *Client, slot int, state, id string) error {
+// setSlot is CLUSTER SETSLOT, repeated while a replica of a busy machine is behind.
+func setSlot(ctx context.Context, t *testing.T, c *Client, slot int, state, id string) bool {
+	t.Helper()
 	for {
 		err := c.Do(ctx, "CLUSTER", "SETSLOT", slot, state, id).Err()
-		if !errors.Is(err, ServerCode("NOREPLICAS")) || pauseFor(ctx, 50*time.Millisecond) != nil {
-			return err
+		isBehind := errors.Is(err, ServerCode("NOREPLICAS"))
+		if isBehind && pauseFor(ctx, 50*time.Millisecond) == nil {
+			continue
 		}
+		if err != nil {
+			t.Error(err)
+		}
+		return err == nil
 	}
 }
 
@@ -191,14 +197,8 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 		newTestClient(t, servers[(owner+1)%3].address)
 	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
 	targetID, _ := target.Do(ctx, "CLUSTER", "MYID").Text()
-	setSlot := func(c *Client, state, id string) bool {
-		err := assignSlot(ctx, c, slot, state, id)
-		if err != nil {
-			t.Error(err)
-		}
-		return err == nil
-	}
-	moves := setSlot(target, "IMPORTING", sourceID) && setSlot(source, "MIGRATING", targetID)
+	moves := setSlot(ctx, t, target, slot, "IMPORTING", sourceID) &&
+		setSlot(ctx, t, source, slot, "MIGRATING", targetID)
 	port := strings.TrimPrefix(target.options.Address, "127.0.0.1:")
 	for moves {
 		keys, err := source.Do(ctx, "CLUSTER", "GETKEYSINSLOT", slot, 10).Strings()
@@ -213,8 +213,8 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 		}
 		time.Sleep(100 * time.Millisecond) // let writers meet ASK
 	}
-	if moves && setSlot(target, "NODE", targetID) {
-		setSlot(source, "NODE", targetID)
+	if moves && setSlot(ctx, t, target, slot, "NODE", targetID) {
+		setSlot(ctx, t, source, slot, "NODE", targetID)
 	}
 	_ = source.Close()
 	_ = target.Close()

@@ -26,27 +26,22 @@ func (c *Cluster) followTx(ctx context.Context, tx *Tx, slot int) ([]Reply, erro
 	}
 	chase := newPursuit(c.options)
 	target, ask := c.pick(slot), false
-	var unknown Reply // of an earlier attempt
+	var outcome Reply // of all attempts so far
 	for {
 		replies, err := runTx(ctx, txRunner{c, target, slot, ask}, tx)
 		if err == nil {
 			return replies, nil
 		}
-		outcome := lastOutcome(unknown, failedReply(err), txInfo.flags, 1)
+		outcome = lastOutcome(outcome, failedReply(err), txInfo.flags, 1)
 		if ctx.Err() != nil {
 			return replies, outcome.Err()
 		}
 		next, nextAsk, again := (*clusterNode)(nil), false, ask && errors.Is(err, ErrNotSent)
-		var refused *ServerError
-		follows := !errors.Is(err, ErrMaybeSent) || idempotent(ctx)
-		if errors.As(err, &refused) && follows && !errors.Is(err, ErrNotSent) {
-			next, nextAsk, again = c.judge(ctx, errorReply(refused), target, &txInfo, slot)
+		if reply := asReply(ctx, err); reply.kind == KindError {
+			next, nextAsk, again = c.judge(ctx, reply, target, &txInfo, slot)
 		}
 		if !again || !chase.follow(ctx, next) {
 			return replies, outcome.Err()
-		}
-		if errors.Is(err, ErrMaybeSent) {
-			unknown = outcome
 		}
 		if target, ask = next, nextAsk; next == nil {
 			target = c.pick(slot)
@@ -129,7 +124,7 @@ func (c *Cluster) Watch(
 				}
 				d.Close()
 			}
-			if _, _, again := c.judge(ctx, asReply(err), n, &watchInfo, slot); !again {
+			if _, _, again := c.judge(ctx, asReply(ctx, err), n, &watchInfo, slot); !again {
 				return nil, err
 			}
 		}
@@ -142,11 +137,12 @@ func (c *Cluster) Watch(
 // watchInfo: repeating a WATCH of unknown outcome on another connection is safe.
 var watchInfo = commandInfo{name: "WATCH", flags: commandReads}
 
-// asReply is the reply that an error came from.
-func asReply(err error) Reply {
+// asReply is the reply that an error came from. One behind an unknown outcome counts where that may
+// be repeated.
+func asReply(ctx context.Context, err error) Reply {
 	var refused *ServerError
-	known := !errors.Is(err, ErrNotSent) && !errors.Is(err, ErrMaybeSent)
-	if errors.As(err, &refused) && known {
+	counts := !errors.Is(err, ErrMaybeSent) || idempotent(ctx)
+	if errors.As(err, &refused) && counts && !errors.Is(err, ErrNotSent) {
 		return errorReply(refused)
 	}
 	return failedReply(err)

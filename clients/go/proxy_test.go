@@ -207,7 +207,7 @@ func TestChaos_EveryWriteIsAccountedForUnderResets(t *testing.T) {
 		acknowledged, lost, unsent := record.check(t, stored)
 		t.Logf("%d connections, %d acknowledged, %d unknown, %d not sent", proxy.accepted.Load(),
 			acknowledged, lost, unsent)
-		if !record.isMixed() || proxy.accepted.Load() < 3 {
+		if acknowledged == 0 || lost == 0 || proxy.accepted.Load() < 3 {
 			t.Error("the test met no faults")
 		}
 	})

@@ -210,6 +210,9 @@ func (faultyHook) Start(ctx context.Context, _ string, _ int) (context.Context, 
 	return ctx, func(error) { panic("hook") }
 }
 
+// briefly is how long a cluster is followed that never answers otherwise.
+func briefly(o *Options) { o.ConnectWait = 2 * time.Second }
+
 // An attempt of unknown outcome is not undone by errors that answer the next ones. Of reads they
 // are the outcome.
 func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
@@ -220,9 +223,7 @@ func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
 		b.Add(line...)
 		return b
 	}
-	// A cluster is followed for so long: all at the same time.
-	briefly := func(o *Options) { o.ConnectWait = 2 * time.Second }
-	var group sync.WaitGroup
+	var group sync.WaitGroup // clusters are followed at the same time
 	check := func(name string, line []any, code string, run func() error) {
 		group.Go(func() {
 			err := run()
@@ -241,18 +242,18 @@ func TestUnknownOutcome_IsNotForgottenBehindErrors(t *testing.T) {
 				address, _ := startForgetful(t, "-"+refusal)
 				return address
 			}
-			one, two := newTestClient(t, start()), newTestClient(t, start())
-			three := newSeededCluster(t, start(), briefly)
-			four := newSeededCluster(t, start(), briefly)
+			client, cluster := newTestClient(t, start()), newSeededCluster(t, start(), briefly)
+			check("client", line, code, func() error { return client.Do(ctx, line...).Err() })
+			check("cluster", line, code, func() error { return cluster.Do(ctx, line...).Err() })
 			b := batch(line)
-			check("client", line, code, func() error { return one.Do(ctx, line...).Err() })
+			batching := newTestClient(t, start())
 			check("client's batch", line, code, func() error {
-				replies, _ := two.RunBatch(ctx, &b)
+				replies, _ := batching.RunBatch(ctx, &b)
 				return replies[1].Err()
 			})
-			check("cluster", line, code, func() error { return three.Do(ctx, line...).Err() })
+			dividing := newSeededCluster(t, start(), briefly)
 			check("cluster's batch", line, code, func() error {
-				replies, _ := four.RunBatch(ctx, &b)
+				replies, _ := dividing.RunBatch(ctx, &b)
 				return replies[1].Err()
 			})
 		}
@@ -287,9 +288,7 @@ func TestUnknownOutcome_OfATransactionIsNotForgottenBehindErrors(t *testing.T) {
 				t.Error("client", err)
 			}
 			node, executed := startForgetful(t, "-"+refusal)
-			_, err = newSeededCluster(t, node, func(o *Options) {
-				o.ConnectWait = 2 * time.Second
-			}).RunTx(ctx, &tx)
+			_, err = newSeededCluster(t, node, briefly).RunTx(ctx, &tx)
 			if !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode(code)) {
 				t.Error("cluster", err)
 			}

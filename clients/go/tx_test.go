@@ -27,7 +27,7 @@ func TestTx_RefusedMultiIsAnUnknownOutcome(t *testing.T) {
 		if n != 2 || !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ServerCode("NOPERM")) {
 			t.Error(n, err)
 		}
-		if reply := asReply(err); reply.Kind() == KindError {
+		if reply := asReply(context.Background(), err); reply.Kind() == KindError {
 			t.Error("a cluster would judge the server's error and repeat:", err)
 		}
 		if err := admin.Do(ctx, "ACL", "SETUSER", "app", "-incr").Err(); err != nil {

@@ -1,5 +1,6 @@
 // Package listening tells whether a server that a test started is the one that listens at a port:
-// the port was free when it was chosen, and may be another process's since.
+// the port was free when it was chosen, and may be another process's since. The end-to-end tests,
+// which this module's internal packages are closed to, ask the same in tests/internal/instance.
 package listening
 
 import (

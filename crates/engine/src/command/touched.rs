@@ -81,6 +81,14 @@ impl Command {
         self.flags.contains(Flags::DISCOVERS_KEYS) || self.scope == Scope::Keyspace && !sleeps()
     }
 
+    /// True if its handler may change data: it writes, or it reads and stores what it found, as
+    /// `PFCOUNT` does with its estimate.
+    #[inline]
+    pub(crate) fn may_change_data(&self) -> bool {
+        let stores_estimate = Flags::READONLY.union(Flags::MAY_REPLICATE);
+        self.flags.contains(Flags::WRITE) || self.flags.contains(stores_estimate)
+    }
+
     /// All keys among the arguments with the access to each, or `None` when the arguments do not
     /// fit. Arguments that are not always keys are left out.
     #[must_use]

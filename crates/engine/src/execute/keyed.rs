@@ -368,12 +368,13 @@ fn write_locked<'k, E: Enter>(
 /// transaction, for which one is no other case.
 ///
 /// Several changes are one to readers even within one slot: a reader of the first must see the
-/// second.
+/// second. A script holds its slots itself before it writes; what publishes before it in its
+/// transaction must be held as well, because slots may join only a unit that has no number yet.
 #[inline]
 pub(crate) fn publishes_several<'c>(calls: impl IntoIterator<Item = (&'c Command, usize)>) -> bool {
     let (mut writes, mut is_several) = (false, false);
     for (index, (command, key_count)) in calls.into_iter().enumerate() {
-        writes |= command.flags.contains(Flags::WRITE);
+        writes |= command.may_change_data();
         is_several |= index > 0 || key_count > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
     }
     writes && is_several

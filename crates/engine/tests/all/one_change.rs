@@ -67,6 +67,41 @@ fn one_publication_holds_nobody_up() {
     }
 }
 
+/// `PFCOUNT` stores its estimate, although it reads.
+#[test]
+fn estimates_that_a_transaction_stores_are_held() {
+    let count = |key| ["PFCOUNT", key];
+    for (commands, is_held) in [
+        (&[count("h")][..], false),
+        (&[count("h"), count("g")], true),
+        (&[count("h"), ["GET", "h"]], true),
+        (&[["GET", "h"], ["GET", "g"]], false),
+    ] {
+        let mut server = Server::new(1, NOW_MS);
+        let client = server.connect(0);
+        server.call(client, &["PFADD", "h", "a"]);
+        server.call(client, &["PFADD", "g", "a"]);
+        server.call(client, &["MULTI"]);
+        commands.iter().for_each(|command| drop(server.call(client, command)));
+        let held = |server: &mut Server| server.worker(0).1.stats[0].held_units.value();
+        let before = held(&mut server);
+        server.call(client, &["EXEC"]);
+        assert_eq!(held(&mut server) - before, u64::from(is_held), "{commands:?}");
+    }
+}
+
+/// The script locks a slot that nobody named.
+#[test]
+fn a_script_goes_on_behind_an_estimate_that_was_stored_and_journaled() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let script = ["EVAL", "return redis.call('GET','elsewhere')", "0"];
+    for command in [&["PFADD", "h", "a"][..], &["MULTI"], &["PFCOUNT", "h"], &script] {
+        server.call(client, command);
+    }
+    assert_eq!(server.call(client, &["EXEC"]), "*2\r\n:1\r\n$-1\r\n");
+}
+
 #[test]
 fn a_hash_whose_fields_all_expired_is_never_seen_gone_while_it_comes_again() {
     for command in

@@ -61,7 +61,6 @@ func TestHelp_OfTheProgramAndOfEachPartHasSynopsisAndExamples(t *testing.T) {
 	}
 }
 
-// The examples of the server are configurations that it accepts.
 // A harness or a script that starts `redis-server` finds the server under that name, and reads the
 // version of Redis whose behaviour it has.
 func TestServer_IsCalledAsThatOfRedisOrValkey(t *testing.T) {
@@ -71,9 +70,11 @@ func TestServer_IsCalledAsThatOfRedisOrValkey(t *testing.T) {
 		if err := os.Symlink(binary, link); err != nil {
 			t.Fatal(err)
 		}
-		version := output(t, link, "--version")
-		if !strings.HasPrefix(version, "Redis server v=7.") {
-			t.Errorf("%s --version prints %s", name, version)
+		for _, arguments := range [][]string{{"--version"}, {"-v"}, {"--port", "7", "--version"}} {
+			version := output(t, link, arguments...)
+			if !strings.HasPrefix(version, "Redis server v=7.") {
+				t.Errorf("%s %q prints %s", name, arguments, version)
+			}
 		}
 		checked := output(t, link, "--port", "7000", "--check-config")
 		if checked != "the configuration is correct\n" {
@@ -82,6 +83,7 @@ func TestServer_IsCalledAsThatOfRedisOrValkey(t *testing.T) {
 	}
 }
 
+// The examples of the server are configurations that it accepts.
 func TestHelp_ExamplesOfTheServerAreAccepted(t *testing.T) {
 	binary := needTidemill(t)
 	file := filepath.Join(t.TempDir(), "tidemill.conf")
@@ -104,6 +106,37 @@ func TestHelp_ExamplesOfTheServerAreAccepted(t *testing.T) {
 	}
 	if count < 4 {
 		t.Errorf("only %d examples found", count)
+	}
+}
+
+// A text that cannot be written is lost, and nothing else: the exit status is the one of the
+// command, or 1 where the text was all that was asked for.
+func TestServer_EndsInOrderWhereItsTextCannotBeWritten(t *testing.T) {
+	binary, log := needTidemill(t), filepath.Join(t.TempDir(), "log")
+	for line, want := range map[string]int{
+		"--version >/dev/full":                              1,
+		"server --version >/dev/full":                       1,
+		"server --help >/dev/full":                          1,
+		"server --list-directives >/dev/full":               1,
+		"server --check-config >/dev/full":                  1,
+		"server --version >/dev/full 2>/dev/full":           1,
+		"server --port x 2>/dev/full":                       2,
+		"server $'\\xff' 2>/dev/full":                       2,
+		"server --logfile /no/where/log 2>/dev/full":        1,
+		"server --port 0 --logfile " + log + " 2>/dev/full": 1,
+		"server --version | true":                           0,
+		"server --port 0 --save '' >/dev/full 2>/dev/full":  1,
+	} {
+		command := exec.Command("bash", "-o", "pipefail", "-c", `"$0" `+line, binary)
+		text, _ := command.CombinedOutput()
+		if status := command.ProcessState.ExitCode(); status != want ||
+			strings.Contains(string(text), "panicked") {
+			t.Errorf("tidemill %s: status %d:\n%s", line, status, text)
+		}
+	}
+	if text := read(t, log); strings.Contains(text, "crashed") ||
+		!strings.Contains(text, "Configured to not listen anywhere") {
+		t.Error(text)
 	}
 }
 

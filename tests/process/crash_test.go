@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,6 +103,57 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Two workers crash together, and the file of the log opens late: the second one waits until the
+// first has told its reason.
+func TestCrash_OfTwoThreadsTellsTheReasonOfTheFirst(t *testing.T) {
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	command := instance.Command(instance.Subject, port, "--logfile", log,
+		"--enable-debug-command", "yes", "--worker-threads", "2")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	waitFor(t, "answer", func() bool { return answers(port) })
+	var conns []*wire.Conn
+	// Enough for each worker to get some.
+	for range 16 {
+		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		do(t, conn, "PING")
+		conns = append(conns, conn)
+	}
+	// Opening it for writing blocks until there is a reader.
+	if err := errors.Join(syscall.Mkfifo(log+"2", 0o600), os.Rename(log+"2", log)); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range conns {
+		if err := conn.Send("DEBUG", "SEGFAULT"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(200 * time.Millisecond)
+	reader, err := os.OpenFile(log, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireCrash(t, string(text), `worker-\d`, crashes["SEGFAULT"].reason)
 }
 
 // isGone tells whether a process that is no child of the test has ended; its parent may not have

@@ -304,6 +304,34 @@ func TestMetrics_AreOffByDefault(t *testing.T) {
 	}
 }
 
+// The words of `metrics-bind` mean what those of `bind` do: both families at one port, and an
+// address behind `-` may be missing.
+func TestMetrics_ListenWhereThePortWould(t *testing.T) {
+	for _, words := range [][]string{
+		{"*", "-::*"}, {"0.0.0.0", "-::"}, {"-192.0.2.1", "127.0.0.1"},
+	} {
+		port := freePort(t)
+		directives := append([]string{"--metrics-port", strconv.Itoa(port), "--metrics-bind"},
+			words...)
+		instance.Start(t, instance.Subject, directives...)
+		scrape(t, "127.0.0.1:"+strconv.Itoa(port))
+		loopback, err := net.Listen("tcp6", "[::1]:0")
+		if err != nil {
+			t.Logf("no IPv6 here: %v", err)
+			continue
+		}
+		loopback.Close()
+		if words[1] != "127.0.0.1" {
+			scrape(t, "[::1]:"+strconv.Itoa(port))
+		}
+	}
+	output, err := startToEnd(t, "--metrics-port", strconv.Itoa(freePort(t)), "--metrics-bind",
+		"192.0.2.1")
+	if err == nil || !strings.Contains(output, "(metrics): bind: Cannot assign requested address") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
 func TestMetrics_PortTaken(t *testing.T) {
 	_, address := startWithMetrics(t)
 	_, port, _ := net.SplitHostPort(address)

@@ -207,12 +207,14 @@ func TestBind_TakesNamesAndPassesOverOptionalAddresses(t *testing.T) {
 }
 
 // Without descriptors for more, a client waits until there are some; those that are connected are
-// served meanwhile.
+// served meanwhile. Accepting again is no part of the periodic work that a test may pause.
 func TestDescriptors_ClientsWaitWhileNoneIsLeft(t *testing.T) {
 	// One worker: of two, the one that never ran out would accept for both.
-	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1",
+		"--enable-debug-command", "yes")
 	conn := server.Dial(t)
-	do(t, conn, "PING")
+	expectOK(t, conn, "DEBUG", "PAUSE-CRON", "1")
+	defer do(t, conn, "DEBUG", "PAUSE-CRON", "0")
 	// Beyond the standard streams, so that no gap among the server's descriptors is of use.
 	var before unix.Rlimit
 	if err := unix.Prlimit(server.PID, unix.RLIMIT_NOFILE, nil, &before); err != nil {
@@ -660,18 +662,32 @@ func TestMaxclients_RefusesWhatTheSystemCannotHold(t *testing.T) {
 	})
 }
 
-func TestCommandLine_ChecksAndVersions(t *testing.T) {
-	run := func(arguments ...string) (string, int) {
-		command := exec.Command(instance.Binary(instance.Subject),
-			append([]string{"server"}, arguments...)...)
-		output, _ := runToEnd(t, command)
-		return output, command.ProcessState.ExitCode()
-	}
-	if output, status := run("--version"); status != 0 ||
+// runServer runs the server with arguments by which it ends at once; returns what it printed, and
+// its exit status.
+func runServer(t *testing.T, arguments ...string) (string, int) {
+	t.Helper()
+	command := exec.Command(instance.Binary(instance.Subject),
+		append([]string{"server"}, arguments...)...)
+	output, _ := runToEnd(t, command)
+	return output, command.ProcessState.ExitCode()
+}
+
+func TestCommandLine_ChecksItselfAndVersions(t *testing.T) {
+	if output, status := runServer(t, "--version"); status != 0 ||
 		!regexp.MustCompile(
 			`^Tidemill server v=\d+\.\d+\.\d+ sha=([0-9a-f]{12}|unknown) `).MatchString(output) {
 		t.Errorf("%d: %s", status, output)
 	}
+	output, status := runServer(t, "--port", "x", "--check-config", "--maxmemroy", "1")
+	if status != 2 || strings.Contains(strings.ToLower(output), "file") ||
+		!strings.Contains(output, `command line: 'port "x"': `) ||
+		!strings.Contains(output, "command line: 'maxmemroy': ") {
+		t.Errorf("%d:\n%s", status, output)
+	}
+}
+
+// All faults are told at once, by the check and by a start.
+func TestCommandLine_ChecksAllOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "redis.conf")
 	for contents, want := range map[string]struct {
 		status int
@@ -692,16 +708,28 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 				":4: directive 'supervised': ",
 				":5: directive 'dir': No such file or directory; accepted: a directory",
 			}},
+		"port abc\nrename-command nosuch x\nuser bob +nosuch\naclfile no.acl\n": {2, []string{
+			"*** FATAL CONFIG FILE ERROR (Tidemill ",
+			":1: directive 'port': argument couldn't be parsed into an integer; ",
+			":2: directive 'rename-command': No such command in rename-command; accepted: ",
+			":3: directive 'user': Error in user declaration 'bob': '+nosuch': Unknown command",
+			":3: directive 'user': users are declared in aclfile 'no.acl' already: not in both",
+		}},
+		"unixsocket s\nunixsocketgroup no-group\ntls-port 6380\naclfile no.acl\n": {2, []string{
+			"*** FATAL CONFIG FILE ERROR (Tidemill ",
+			"aclfile 'no.acl': Error loading ACLs, opening file 'no.acl': No such file",
+			":2: directive 'unixsocketgroup': there is no group 'no-group'",
+			":3: directive 'tls-port': Failed to configure TLS: No tls-cert-file configured!",
+		}},
 	} {
 		if err := os.WriteFile(file, []byte(contents), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// A start fails by the same faults as the check.
 		for _, arguments := range [][]string{{file, "--check-config"}, {file}} {
 			if want.status == 0 && len(arguments) == 1 {
 				continue
 			}
-			output, status := run(arguments...)
+			output, status := runServer(t, arguments...)
 			if lines := strings.Split(strings.TrimSpace(output), "\n"); status != want.status ||
 				len(lines) != len(want.lines) && len(want.lines) > 1 {
 				t.Errorf("%q: status %d:\n%s", contents, status, output)
@@ -712,12 +740,6 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 				}
 			}
 		}
-	}
-	output, status := run("--port", "x", "--check-config", "--maxmemroy", "1")
-	if status != 2 || strings.Contains(strings.ToLower(output), "file") ||
-		!strings.Contains(output, `command line: 'port "x"': `) ||
-		!strings.Contains(output, "command line: 'maxmemroy': ") {
-		t.Errorf("%d:\n%s", status, output)
 	}
 }
 
@@ -737,7 +759,8 @@ func TestCommandLine_HelpsAndNamesWhatIsUnknown(t *testing.T) {
 		"help server": {0, "Usage: tidemill server"},
 		"server --help": {0,
 			"--port             TCP port; 0 listens on no TCP port. [6379]"},
-		"server --port 7 --help": {0, "tidemill server --port 6380 --maxmemory 2gb"},
+		"server --port 7 --help":    {0, "tidemill server --port 6380 --maxmemory 2gb"},
+		"server --port 7 --version": {0, "Tidemill server v="},
 		"server --list-directives": {0,
 			"  maxmemory                                memory, from 0 [0]: "},
 		"server a.conf b.conf --list-directive": {2, "did you mean 'list-directives'?"},

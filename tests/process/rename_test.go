@@ -156,8 +156,10 @@ func TestRenameCommand_WrongLinesStopTheStart(t *testing.T) {
 		t.Error("the server started")
 	}
 	for _, wanted := range []string{
-		"directive 'rename-command': No such command in rename-command",
-		"directive 'rename-command': Target command name already exists",
+		"*** FATAL COMMAND LINE ERROR (Tidemill ",
+		`command line: 'rename-command "nothing" "x"': No such command in rename-command; ` +
+			`accepted: a command and its new name, "" for none`,
+		`command line: 'rename-command "GET" "set"': Target command name already exists`,
 	} {
 		if !strings.Contains(output, wanted) {
 			t.Errorf("no %q in\n%s", wanted, output)

@@ -2,22 +2,25 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tidemill_engine::REDIS_VERSION;
 use tidemill_engine::acl::{self, Users};
 use tidemill_engine::command::CommandTable;
-use tidemill_engine::config::{CommandLine, Configuration, directive_list, load};
-pub use tidemill_engine::config::{FAMILIES, nearest};
-use tidemill_engine::execute::renamed_commands;
+use tidemill_engine::config::{self, CommandLine, Configuration, Draft, LoadError, directive_list};
+pub use tidemill_engine::config::{FAMILIES, STATEMENTS, STATEMENTS_TITLE, nearest};
+use tidemill_engine::execute;
+use tidemill_engine::system_error::reason;
 
 use crate::config::DiskFiles;
+use crate::listen;
 use crate::options;
 use crate::process::background;
 use crate::process::crash;
 use crate::process::supervisor::Supervisor;
 use crate::start::{self, Start};
+use crate::tls::context::TlsContext;
 
 const USAGE: &str = "\
 Usage: tidemill server [FILE] [-] [--directive value ...]
@@ -70,10 +73,23 @@ fn help() -> String {
     text.replace('`', "'")
 }
 
-/// Prints a text; a reader that is gone needs none, and no panic either.
-fn print(text: &str) -> ExitCode {
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+/// Prints a text to the standard output. Exit status 1 when it cannot be written; a reader that is
+/// gone needs no text, and there is no error then.
+#[must_use]
+pub fn print(text: &str) -> ExitCode {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("tidemill: standard output: {}", reason(&error)));
+            ExitCode::from(1)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints a line to the standard error. Lost when it cannot be written: the exit status remains.
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Runs `tidemill server` with the arguments that follow the subcommand, in a binary built from
@@ -87,7 +103,7 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let mut arguments = match arguments {
         Ok(arguments) => arguments,
         Err(argument) => {
-            eprintln!("command line: {argument:?} is not valid UTF-8");
+            complain(&format!("command line: {argument:?} is not valid UTF-8"));
             return ExitCode::from(2);
         }
     };
@@ -100,10 +116,10 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let line = CommandLine::parse(arguments);
     // Before `dir` takes effect.
     let file = line.file.as_ref().map(|path| absolute(path));
-    let (configuration, commands) = match checked_configuration(&line) {
+    let Checked { configuration, commands, tls } = match check(&line) {
         Ok(checked) => checked,
-        Err(text) => {
-            eprintln!("{text}");
+        Err(error) => {
+            complain(&error.to_string());
             return ExitCode::from(2);
         }
     };
@@ -123,11 +139,13 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let logging = crate::log::start(&config);
     let log_file = config.log_file.as_deref();
     if let Err(error) = logging.and_then(|()| crash::install(commit, log_file)) {
-        eprintln!("{error}");
+        complain(&error);
         return ExitCode::from(1);
     }
     let supervisor = Supervisor::detect(&config.supervised);
-    serve(&Start { configuration, commands, config, supervisor, file, commit, saves_by_default })
+    let start =
+        Start { configuration, commands, config, supervisor, file, commit, saves_by_default };
+    serve(&start, tls)
 }
 
 /// Runs the server for a caller that has started `redis-server` or `valkey-server`. Its version is
@@ -135,7 +153,8 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
 ///
 /// As [`run`] otherwise.
 pub fn run_as_redis(args: Vec<OsString>, commit: &'static str) -> ExitCode {
-    if args.first().is_some_and(|first| first == "--version" || first == "-v") {
+    let asks_version = args.iter().any(|argument| argument == "--version");
+    if asks_version || args.first().is_some_and(|first| first == "-v") {
         return print(&format!(
             "Redis server v={REDIS_VERSION} sha={commit}:0 malloc=jemalloc bits={} \
              build=tidemill-{}\n",
@@ -156,33 +175,77 @@ fn answer(arguments: &[String], commit: &str) -> Option<ExitCode> {
     if asks("--list-directives") {
         return Some(print(&directive_list()));
     }
-    if let Some("--version" | "-v") = first {
+    if asks("--version") || first == Some("-v") {
         let version = env!("CARGO_PKG_VERSION");
-        println!("Tidemill server v={version} sha={commit} bits={}", usize::BITS);
-        return Some(ExitCode::SUCCESS);
+        let bits = usize::BITS;
+        return Some(print(&format!("Tidemill server v={version} sha={commit} bits={bits}\n")));
     }
     None
 }
 
-/// Configuration of a command line and its file, with a placement that can be read and users that
-/// can be made, and the commands as it names them.
-fn checked_configuration(
-    line: &CommandLine,
-) -> Result<(Configuration, &'static CommandTable), String> {
-    let configuration = load(line, &DiskFiles).map_err(|error| error.to_string())?;
-    options::placement(&configuration).map_err(|reason| format!("tidemill server: {reason}"))?;
-    let commands = renamed_commands(&configuration).map_err(|error| error.to_string())?;
-    let users = Users::new(commands);
-    acl::begin(&users, &configuration, |path| std::fs::read(path))
-        .map_err(|error| error.to_string())?;
-    Ok((configuration, commands))
+/// A configuration without a fault.
+struct Checked {
+    configuration: Configuration,
+    /// The commands, by the names that the configuration gives them.
+    commands: &'static CommandTable,
+    /// Keys and certificates; none without a port for TLS.
+    tls: Option<TlsContext>,
+}
+
+/// Reads the configuration of a command line and judges all of it: directives, declarations, and
+/// values that name something of this host. Blocks.
+///
+/// # Errors
+///
+/// [`LoadError`] with all that is wrong. Behind a fault of a directive, values that depend on
+/// others are not judged: the fault may be of the one that they depend on.
+fn check(line: &CommandLine) -> Result<Checked, LoadError> {
+    let mut draft = config::read(line, &DiskFiles);
+    let is_sound = draft.is_sound();
+    let commands = execute::renamed_commands(draft.configuration()).unwrap_or_else(|faults| {
+        draft.add(faults);
+        // Rules of users call commands by their own names.
+        execute::commands()
+    });
+    let read = |path: &str| {
+        if is_sound || Path::new(path).is_absolute() {
+            std::fs::read(path)
+        } else {
+            // `dir`, in which it begins, may be what is wrong.
+            Ok(Vec::new())
+        }
+    };
+    if let Err(faults) = acl::begin(&Users::new(commands), draft.configuration(), read) {
+        draft.add(faults);
+    }
+    let tls = if is_sound { check_host(&mut draft) } else { None };
+    Ok(Checked { configuration: draft.finish()?, commands, tls })
+}
+
+/// Judges values that name something of this host, but for addresses: only listening can tell, and
+/// the server that is checked may be running. Returns keys and certificates, if there is a port for
+/// TLS.
+fn check_host(draft: &mut Draft) -> Option<TlsContext> {
+    if let Err(reason) = options::placement(draft.configuration()) {
+        draft.refuse("cpu-placement", reason);
+    }
+    let config = draft.configuration().server();
+    if let (Some(_), Some(name)) = (&config.unix_socket, &config.unix_socket_group)
+        && let Err(error) = listen::group(name)
+    {
+        draft.refuse("unixsocketgroup", reason(&error));
+    }
+    start::tls_context(&config).unwrap_or_else(|error| {
+        draft.refuse("tls-port", format!("Failed to configure TLS: {error}"));
+        None
+    })
 }
 
 /// Runs a server whose log is open, in the background if it is configured so.
-fn serve(start: &Start) -> ExitCode {
+fn serve(start: &Start, tls: Option<TlsContext>) -> ExitCode {
     let is_in_background = background::is_wanted(&start.config, start.supervisor);
     // Before the terminal is left, so that a port in use is reported to the terminal.
-    let prepared = start::prepare(start).and_then(|prepared| {
+    let prepared = start::prepare(start, tls).and_then(|prepared| {
         if is_in_background {
             background::enter()?;
         }
@@ -193,7 +256,7 @@ fn serve(start: &Start) -> ExitCode {
         Err(error) => {
             error.lines().for_each(|line| log::error!("{line}"));
             if start.config.log_file.is_some() {
-                eprintln!("tidemill server: {error}");
+                complain(&format!("tidemill server: {error}"));
             }
             ExitCode::from(1)
         }

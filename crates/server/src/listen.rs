@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
@@ -63,22 +64,63 @@ pub(crate) fn tcp(address: SocketAddr, is_tls: bool, backlog: i32) -> io::Result
     Ok(Listener { socket, unix_path: None, is_tls })
 }
 
-/// The listener at a Unix socket, with the group and permissions of a configuration.
-pub(crate) fn unix(path: &Path, options: &ServerConfig) -> io::Result<Listener> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let address = SocketAddrUnix::new(path)?;
-    if path.exists() {
-        let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        if net::connect(&probe, &address).is_ok() {
-            return Err(io::Error::from(rustix::io::Errno::ADDRINUSE));
-        }
-        // Left behind by a server that is gone. Anything but a socket belongs to another program,
-        // and stays.
-        if fs::metadata(path)?.file_type().is_socket() {
-            fs::remove_file(path)?;
+/// Listener at the first of some TCP addresses that can be had, and that address; the last error if
+/// there is none.
+pub(crate) fn first_tcp(
+    addresses: &[SocketAddr],
+    is_tls: bool,
+    backlog: i32,
+) -> io::Result<(SocketAddr, Listener)> {
+    let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
+    for &address in addresses {
+        match tcp(address, is_tls, backlog) {
+            Ok(listener) => return Ok((address, listener)),
+            Err(error) => failure = error,
         }
     }
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Err(failure)
+}
+
+/// True if an error at an address behind `-` is passed over.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    let missing =
+        [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT];
+    Errno::from_io_error(error).is_some_and(|errno| missing.contains(&errno))
+}
+
+fn unix_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// Removes the socket that a server which is gone left at a path. Anything but a socket belongs to
+/// another program, and stays; binding tells of it.
+///
+/// # Errors
+///
+/// The address is in use, or it cannot be known.
+fn remove_abandoned(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+    match net::connect(&unix_socket()?, address) {
+        // Again: a server listens, and its queue is full.
+        Ok(()) | Err(Errno::AGAIN) => Err(io::Error::from(Errno::ADDRINUSE)),
+        Err(Errno::CONNREFUSED) => {
+            let is_socket = fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
+            match if is_socket { fs::remove_file(path) } else { Ok(()) } {
+                // Removed meanwhile, by another server that starts.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            }
+        }
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The listener at a Unix socket, with the group and permissions of a configuration.
+pub(crate) fn unix(path: &Path, options: &ServerConfig) -> io::Result<Listener> {
+    let address = SocketAddrUnix::new(path)?;
+    remove_abandoned(path, &address)?;
+    let socket = unix_socket()?;
     net::bind(&socket, &address)?;
     if let Some(name) = &options.unix_socket_group {
         std::os::unix::fs::chown(path, None, Some(group(name)?))?;
@@ -91,7 +133,7 @@ pub(crate) fn unix(path: &Path, options: &ServerConfig) -> io::Result<Listener> 
 }
 
 /// Number of a group, by its name in `/etc/group` or as a number.
-fn group(name: &str) -> io::Result<u32> {
+pub(crate) fn group(name: &str) -> io::Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
@@ -160,7 +202,65 @@ fn set_keepalive(socket: &OwnedFd, idle_s: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::group_in;
+    use std::path::PathBuf;
+
+    use tidemill_engine::config::Configuration;
+
+    use super::*;
+
+    /// Path for a socket that goes away with the value.
+    struct SocketPath(PathBuf);
+
+    impl SocketPath {
+        fn new(name: &str) -> SocketPath {
+            let file = format!("tidemill-{name}-{}", std::process::id());
+            SocketPath(std::env::temp_dir().join(file))
+        }
+
+        fn listener(&self) -> io::Result<Listener> {
+            unix(&self.0, &Configuration::default().server())
+        }
+    }
+
+    impl Drop for SocketPath {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn socket_of_a_server_with_a_full_queue_is_in_use() {
+        let path = SocketPath::new("full-queue");
+        let address = SocketAddrUnix::new(&path.0).expect("a short path");
+        let own = unix_socket().expect("a socket");
+        net::bind(&own, &address).expect("the path is free");
+        net::listen(&own, 0).expect("it is bound");
+        let mut waiting = Vec::new();
+        loop {
+            let client = unix_socket().expect("a socket");
+            if net::connect(&client, &address) == Err(Errno::AGAIN) {
+                break;
+            }
+            waiting.push(client);
+        }
+        let refused = path.listener().expect_err("the address is in use");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        drop(net::accept(&own).expect("a client waits"));
+        let client = unix_socket().expect("a socket");
+        assert_eq!(net::connect(&client, &address), Ok(()), "the server is still reached");
+    }
+
+    #[test]
+    fn abandoned_socket_is_replaced_and_another_file_is_not() {
+        let path = SocketPath::new("abandoned");
+        drop(path.listener().expect("the path is free"));
+        drop(path.listener().expect("nobody listens there"));
+        fs::remove_file(&path.0).expect("the second one is left");
+        fs::write(&path.0, "text").expect("the path is free");
+        let refused = path.listener().expect_err("a file of another program");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&path.0).expect("it stays"), b"text");
+    }
 
     #[test]
     fn groups_are_found_by_their_whole_name() {

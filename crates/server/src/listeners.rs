@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::Errno;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::system_error::reason;
 
@@ -157,17 +156,13 @@ impl Listeners {
 
 /// Listens at the first address of a `bind` that can be had; at none if it may be missing here.
 fn open_one(bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<BoundAddress>, Refused> {
-    let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
-    for &address in &bind.addresses {
-        match listen::tcp(address, bind.port.is_tls, options.tcp_backlog) {
-            Ok(listener) => {
-                return Ok(Some(BoundAddress { address, listener: Arc::new(listener) }));
-            }
-            Err(error) => failure = error,
+    match listen::first_tcp(&bind.addresses, bind.port.is_tls, options.tcp_backlog) {
+        Ok((address, listener)) => Ok(Some(BoundAddress { address, listener: Arc::new(listener) })),
+        Err(error) => {
+            let refused = refuse(bind.host, bind.port, "bind: ", &error);
+            if bind.is_optional && listen::is_missing(&error) { Ok(None) } else { Err(refused) }
         }
     }
-    let refused = refuse(bind.host, bind.port, "bind: ", &failure);
-    if bind.is_optional && is_missing(&failure) { Ok(None) } else { Err(refused) }
 }
 
 /// The ports of a configuration.
@@ -204,13 +199,6 @@ fn refuse(host: &str, port: Port, call: &str, error: &io::Error) -> Refused {
         reason(error)
     );
     Refused { port, is_tls }
-}
-
-/// True if an error at an address behind `-` is passed over.
-fn is_missing(error: &io::Error) -> bool {
-    let missing =
-        [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT];
-    Errno::from_io_error(error).is_some_and(|errno| missing.contains(&errno))
 }
 
 impl BoundAddress {

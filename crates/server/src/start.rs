@@ -93,10 +93,8 @@ pub(crate) struct Prepared {
 /// # Errors
 ///
 /// Text for the operator: what could not be done, and why.
-pub(crate) fn prepare(start: &Start) -> Result<Prepared, String> {
+pub(crate) fn prepare(start: &Start, tls: Option<TlsContext>) -> Result<Prepared, String> {
     let placement = place(start)?;
-    let tls =
-        tls_context(&start.config).map_err(|error| format!("Failed to configure TLS: {error}"))?;
     let listeners = Arc::new(Listeners::open(&start.config)?);
     let metrics_listeners = metrics_listeners(&start.config)?;
     Ok(Prepared { placement, listeners, metrics_listeners, tls })
@@ -133,23 +131,35 @@ fn place(start: &Start) -> Result<Placement, String> {
 }
 
 /// Keys and certificates; none without a port for TLS.
-fn tls_context(config: &ServerConfig) -> Result<Option<TlsContext>, String> {
+///
+/// # Errors
+///
+/// Text for the operator.
+pub(crate) fn tls_context(config: &ServerConfig) -> Result<Option<TlsContext>, String> {
     (config.tls_port != 0).then(|| TlsContext::load(&config.tls)).transpose()
 }
 
 /// The listeners of the metrics; none without a port.
 fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String> {
-    let binds = if options.metrics_port == 0 { &[] } else { &options.metrics_bind[..] };
-    let listen = |text: &String| {
-        let (host, _) = bind_host(text);
-        let port = options.metrics_port;
-        let refused = |error| {
-            format!("Failed listening on {host}:{port} (metrics): bind: {}", reason(&error))
-        };
-        let addresses = bind_addresses(host, port).map_err(refused)?;
-        metrics::listen(addresses[0]).map_err(refused)
-    };
-    binds.iter().map(listen).collect()
+    let (binds, port) = (&options.metrics_bind, options.metrics_port);
+    let mut listeners = Vec::new();
+    for text in binds.iter().filter(|_| port != 0) {
+        let (host, is_optional) = bind_host(text);
+        let opened = bind_addresses(host, port)
+            .and_then(|addresses| listen::first_tcp(&addresses, false, options.tcp_backlog));
+        match opened {
+            Ok((_, listener)) => listeners.push(TcpListener::from(listener.socket)),
+            Err(error) => {
+                let call = format!("Failed listening on {host}:{port} (metrics): bind");
+                let refused = format!("{call}: {}", reason(&error));
+                if !(is_optional && listen::is_missing(&error)) {
+                    return Err(refused);
+                }
+                log::warn!("{refused}");
+            }
+        }
+    }
+    Ok(listeners)
 }
 
 fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String> {

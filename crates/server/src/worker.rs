@@ -200,12 +200,13 @@ impl<F: Flavour> EventLoop<F> {
         }
         let pause_us = self.coalescing.pause_us(until_us.saturating_sub(idle_from_us));
         self.spec.handover.begin_wait(self.spec.index, idle_from_us);
-        let EventLoop { execution, poll, .. } = self;
+        let EventLoop { execution, poll, connections, .. } = self;
         if pause_us > 0 {
             execution.stats(shared).coalesced_waits.add(1);
             execution.offline(|| event_poll::sleep_us(pause_us));
         }
         let timeout = wait_between(idle_from_us + pause_us, until_us);
+        connections.reuse_indices();
         execution.offline(|| poll.wait(events, &timeout))?;
         shared.lanes.end_sleep(self.spec.index);
         let now_us = shared.clock.monotonic_us();

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidemill_server::cli::nearest;
+use tidemill_server::cli::{nearest, print};
 
 use reference::{EXAMPLES, PARTS, SHELLS};
 
@@ -50,12 +50,6 @@ Examples:
   tidemill completions zsh >\"${fpath[1]}/_tidemill\"
   tidemill completions fish >~/.config/fish/completions/tidemill.fish
 ";
-
-/// Prints a text; a reader that is gone needs none, and no panic either.
-fn print(text: &str) -> ExitCode {
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
-}
 
 /// `tidemill completions SHELL`.
 fn completions(words: &[OsString]) -> ExitCode {

@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
-use tidemill_server::cli::FAMILIES;
+use tidemill_server::cli::{FAMILIES, STATEMENTS, STATEMENTS_TITLE};
 
 /// The shells that there are completions for.
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
@@ -145,6 +145,14 @@ fn server() -> Command {
                 .help(format!("{} [default: {default}]", directive.summary.replace('`', "'")))
         })
     });
+    let statements = STATEMENTS.iter().map(|statement| {
+        Arg::new(statement.name)
+            .long(statement.name)
+            .value_name("VALUE")
+            .num_args(1..)
+            .help_heading(STATEMENTS_TITLE)
+            .help(statement.summary.replace('`', "'"))
+    });
     Command::new("server")
         .about("Multi-core, Redis-compatible server")
         .arg(file)
@@ -152,6 +160,7 @@ fn server() -> Command {
         .arg(switch("list-directives", "Lists all directives with values and defaults, and exits"))
         .arg(switch("version", "Prints version and commit"))
         .args(directives)
+        .args(statements)
         .after_help(tidemill_server::cli::EXAMPLES.trim_start())
 }
 

@@ -1,23 +1,21 @@
 //! The values of all directives, and CONFIG GET and SET on them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use super::directive::{Change, Directive, Kind};
-use super::error::SetError;
+use super::error::{FaultSource, SetError};
 use super::table::FAMILIES;
 use super::value::{self, Reason};
 use crate::error::until_nul;
 use crate::glob;
 
-/// A line `user <name> <rule> ...` or `rename-command <name> <new name>`, which is judged by those
-/// who know the commands.
+/// A `user <name> <rule> ...` or `rename-command <name> <new name>`, which is judged by those who
+/// know the commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// File, or what else it comes from.
-    pub origin: Arc<str>,
-    /// Number of the line, from 1.
-    pub line: usize,
+    /// Line, or directive of the command line.
+    pub(super) place: FaultSource,
     /// Words behind the first one, at least a name.
     pub words: Vec<Vec<u8>>,
 }

@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use super::configuration::Declaration;
+use super::table::{RENAME, statement};
 use crate::error::until_nul;
 use crate::limits::{FAULT_TEXT_MAX, FAULTS_SHOWN_MAX};
 
@@ -49,6 +50,8 @@ pub(super) enum FaultSource {
     Argument { text: String },
     /// The file of users.
     UsersFile { path: String },
+    /// A directive that nothing sets.
+    Default { directive: String },
 }
 
 impl LoadError {
@@ -62,16 +65,23 @@ impl LoadError {
 
     /// Adds what is wrong with a declaration, which begins with `word`.
     pub(crate) fn add_declaration(&mut self, word: &str, line: &Declaration, reason: String) {
-        let Declaration { origin, line, .. } = line;
-        let (origin, line, directive) = (Arc::clone(origin), *line, String::from(word));
-        let place = FaultSource::Line { origin, line, directive };
-        self.add(|| Fault { place, reason, remedy: None });
+        // A reason about a user names the rule, or the file of users: the form is no remedy there.
+        let accepted = statement(word.as_bytes()).filter(|statement| statement.name == RENAME);
+        let remedy = accepted.map(|statement| Remedy::Accepted(statement.accepted.to_owned()));
+        self.add(|| Fault { place: line.place.clone(), reason, remedy });
     }
 
     /// Adds what is wrong with the file of users.
     pub(crate) fn add_users_file(&mut self, path: &str, reason: String) {
         let place = FaultSource::UsersFile { path: path.to_owned() };
         self.add(|| Fault { place, reason, remedy: None });
+    }
+
+    /// Adds the faults of another error.
+    pub(super) fn append(&mut self, other: LoadError) {
+        self.count += other.count;
+        self.faults.extend(other.faults);
+        self.faults.truncate(FAULTS_SHOWN_MAX);
     }
 
     /// True if there is no error.
@@ -109,6 +119,9 @@ impl fmt::Display for Fault {
                 write!(formatter, "command line: '{}'", Shown(text))?;
             }
             FaultSource::UsersFile { path } => write!(formatter, "aclfile '{}'", Shown(path))?,
+            FaultSource::Default { directive } => {
+                write!(formatter, "directive '{}'", Shown(directive))?;
+            }
         }
         write!(formatter, ": {}", Shown(&self.reason))?;
         match &self.remedy {

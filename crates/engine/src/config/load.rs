@@ -7,10 +7,11 @@ use tidemill_resp::request::split_arguments;
 
 use super::configuration::{Configuration, Declaration, Invalid, directives, find};
 use super::directive::Kind;
+use super::draft::Draft;
 use super::error::{Fault, FaultSource, LoadError, Remedy};
 use super::nearest::nearest;
 use super::rewrite::quote;
-use super::table::{OBSOLETE, REFUSED, RENAME, is_secret};
+use super::table::{OBSOLETE, REFUSED, RENAME, STATEMENTS, is_secret, statement};
 use super::value;
 use crate::system_error::reason;
 
@@ -108,42 +109,48 @@ fn option(text: &str) -> (String, Vec<String>) {
     }
 }
 
-/// The configuration that a command line asks for: the file, then standard input, then the options,
-/// later ones winning. Reading goes on behind a fault, so that all are found at once.
+/// The configuration that a command line asks for, as of [`read`], when no more is to be judged.
 ///
 /// # Errors
 /// [`LoadError`] with all that is wrong.
 pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configuration, LoadError> {
+    read(command_line, files).finish()
+}
+
+/// Reads what a command line asks for: the file, then standard input, then the options, later ones
+/// winning. Reading goes on behind a fault, so that all are found at once.
+#[must_use]
+pub fn read(command_line: &CommandLine, files: &dyn Files) -> Draft {
     let mut loader = Loader {
-        configuration: Configuration::default(),
+        draft: Draft::default(),
         files,
-        place: (STANDARD_INPUT.into(), 0),
+        place: FaultSource::File { path: STANDARD_INPUT.to_owned() },
         has_save: false,
         gave_up: false,
-        error: LoadError::default(),
     };
     if let Some(path) = &command_line.file
         && let Err(reason) = loader.file(path, 0)
     {
-        loader.error.add(|| unreadable(path.clone(), reason));
+        loader.draft.error.add(|| unreadable(path.clone(), reason));
     }
     if command_line.reads_standard_input {
         match files.standard_input() {
             Ok(contents) => loader.text(&contents, STANDARD_INPUT, 0),
             Err(error) => {
-                loader.error.add(|| unreadable(STANDARD_INPUT.to_owned(), reason(&error)));
+                loader.draft.error.add(|| unreadable(STANDARD_INPUT.to_owned(), reason(&error)));
             }
         }
     }
     for text in &command_line.strays {
-        loader.error.add(|| Fault {
+        loader.draft.error.add(|| Fault {
             place: FaultSource::Argument { text: text.clone() },
             reason: String::from("a value without a directive"),
             remedy: Some(Remedy::Accepted(String::from("one file, -, --directive value ..."))),
         });
     }
     for (name, values) in &command_line.options {
-        loader.place = (COMMAND_LINE.into(), 0);
+        let place = FaultSource::Option { call: shown_option(name, values) };
+        loader.place = place.clone();
         let mut words: Vec<&str> = values.iter().map(String::as_str).collect();
         if words.is_empty() && is_save(name) {
             // Of all directives, this one forgets on the command line, where a line would not.
@@ -156,25 +163,25 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
             _ => loader.directive(name, &words, 0),
         };
         if let Err(wrong) = outcome {
-            let place = FaultSource::Option { call: shown_option(name, values) };
-            loader.error.add(|| wrong.at(place, name, OPTIONS));
+            loader.draft.error.add(|| wrong.at(place, name, OPTIONS));
         }
     }
-    if loader.error.is_empty() { Ok(loader.configuration) } else { Err(loader.error) }
+    loader.draft
 }
 
 /// An option as an error shows it: the name, and its values in quotes, so that what was taken for
-/// them is seen.
+/// them is seen. Rules of a user may hold passwords.
 fn shown_option(name: &str, values: &[String]) -> String {
     let mut shown = name.to_owned();
-    if find(name).is_some() && !is_secret(name.as_bytes()) {
+    let word = name.as_bytes();
+    let is_known = find(name).is_some() || statement(word).is_some();
+    if is_known && !is_secret(word) && !is_user(word) {
         values.iter().for_each(|value| shown += &format!(" {}", quote(value.as_bytes())));
     }
     shown
 }
 
 const STANDARD_INPUT: &str = "standard input";
-const COMMAND_LINE: &str = "command line";
 
 /// True if a word begins the declaration of a user.
 pub(super) fn is_user(word: &[u8]) -> bool {
@@ -190,14 +197,13 @@ fn is_rename(word: &[u8]) -> bool {
 const OPTIONS: &[&str] = &["check-config", "help", "list-directives", "version"];
 
 struct Loader<'a> {
-    configuration: Configuration,
+    draft: Draft,
     files: &'a dyn Files,
-    /// File and line at hand.
-    place: (Arc<str>, usize),
+    /// Line or option at hand.
+    place: FaultSource,
     has_save: bool,
     /// True if files include each other without an end, so that nothing more is read.
     gave_up: bool,
-    error: LoadError,
 }
 
 /// Error of a directive, whose place the caller knows.
@@ -218,6 +224,7 @@ impl Wrong {
             }
             Wrong::Unknown => {
                 let names = directives().flat_map(|directive| directive.names());
+                let names = names.chain(STATEMENTS.iter().map(|statement| statement.name));
                 let meant = nearest(name, names.chain(others.iter().copied()));
                 let remedy = match meant {
                     Some(meant) => Remedy::Meant(meant.to_owned()),
@@ -249,16 +256,13 @@ impl Loader<'_> {
             if self.gave_up {
                 return;
             }
-            self.place = (Arc::clone(&origin), index + 1);
+            let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            let name = String::from_utf8_lossy(word).into_owned();
+            let (origin, line_number) = (Arc::clone(&origin), index + 1);
+            let place = FaultSource::Line { origin, line: line_number, directive: name.clone() };
+            self.place = place.clone();
             if let Err(wrong) = self.line(line, depth) {
-                let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-                let name = String::from_utf8_lossy(word).into_owned();
-                let origin = Arc::clone(&origin);
-                self.error.add(|| {
-                    let place =
-                        FaultSource::Line { origin, line: index + 1, directive: name.clone() };
-                    wrong.at(place, &name, &[])
-                });
+                self.draft.error.add(|| wrong.at(place, &name, &[]));
             }
         }
     }
@@ -283,36 +287,30 @@ impl Loader<'_> {
 
     fn user(&mut self, words: &[&[u8]]) -> Result<(), Wrong> {
         if words.is_empty() {
-            let accepted = Some(String::from("a name and rules"));
-            return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
+            return Err(misused("user"));
         }
         let declaration = self.declaration(words);
-        self.configuration.add_user(declaration);
+        self.draft.configuration.add_user(declaration);
         Ok(())
     }
 
     fn rename(&mut self, words: &[&[u8]]) -> Result<(), Wrong> {
         if words.len() != 2 {
-            let accepted = Some(String::from("a command and its new name, \"\" for none"));
-            return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
+            return Err(misused(RENAME));
         }
         let declaration = self.declaration(words);
-        self.configuration.add_rename(declaration);
+        self.draft.configuration.add_rename(declaration);
         Ok(())
     }
 
     fn declaration(&self, words: &[&[u8]]) -> Declaration {
-        let (origin, line) = self.place.clone();
         let words = words.iter().map(|word| word.to_vec()).collect();
-        Declaration { origin, line, words }
+        Declaration { place: self.place.clone(), words }
     }
 
     fn directive(&mut self, name: &str, words: &[&str], depth: usize) -> Result<(), Wrong> {
         if name.eq_ignore_ascii_case("include") {
-            let [path] = words else {
-                let accepted = Some(String::from("one path or pattern"));
-                return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
-            };
+            let [path] = words else { return Err(misused("include")) };
             return self.include(path, depth);
         }
         if let Some((_, missing)) = REFUSED.iter().find(|(word, _)| name.eq_ignore_ascii_case(word))
@@ -335,18 +333,19 @@ impl Loader<'_> {
             return Err(refused(String::from("wrong number of arguments")));
         }
         let outcome = if matches!(directive.kind, Kind::SavePoints) && self.has_save {
-            self.configuration.add_save_points(index, &words)
+            self.draft.configuration.add_save_points(index, &words)
         } else {
-            self.configuration.set_words(index, &words)
+            self.draft.configuration.set_words(index, &words)
         };
         self.has_save |= matches!(directive.kind, Kind::SavePoints);
         outcome.map_err(|invalid| match invalid {
             Invalid::Malformed(reason) => refused(reason.into_owned()),
             Invalid::Unsupported(reason) => refused(reason),
         })?;
+        self.draft.places.insert(index, self.place.clone());
         if directive.name == "dir" {
             // At once, as in Valkey: paths of later lines begin there.
-            let directory = self.configuration.value_at(index);
+            let directory = self.draft.configuration.value_at(index);
             self.files.enter(directory).map_err(|error| {
                 Wrong::Value(reason(&error), Some(String::from("a directory that can be entered")))
             })?;
@@ -377,6 +376,12 @@ impl Loader<'_> {
         }
         if failures.is_empty() { Ok(()) } else { Err(Wrong::Value(failures.join(", "), None)) }
     }
+}
+
+/// Error of a statement whose words are not those that it takes.
+fn misused(word: &str) -> Wrong {
+    let accepted = statement(word.as_bytes()).map(|statement| statement.accepted.to_owned());
+    Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted)
 }
 
 fn unreadable(path: String, reason: String) -> Fault {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::directive::{Change, Directive, Status};
-use super::table::{FAMILIES, OBSOLETE, REFUSED};
+use super::table::{FAMILIES, OBSOLETE, REFUSED, STATEMENTS, STATEMENTS_TITLE, Statement};
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -20,8 +20,9 @@ tidemill server [file] [-] [--directive value ...] ...
 
 Files know comments (`#`), quotes, and `include` with glob patterns. Lines that are wrong, or that
 promise what does not exist, stop the start; all of them are told, each with its file and number,
-and `--check-config` does no more than that. `tidemill server --list-directives` prints what is
-below. Marks below: *start* can be set at start only, everything else by `CONFIG SET` as well;
+and `--check-config` does no more than that. Certificates and the group of the Unix socket are
+judged too, once every directive is right by itself. `tidemill server --list-directives` prints what
+is below. Marks below: *start* can be set at start only, everything else by `CONFIG SET` as well;
 `CONFIG SET` of one of Tidemill's own takes the value that it has. \"No effect\" is accepted and
 shown, and the reason says why ignoring it is harmless; \"only\" lists the values that are accepted
 while the rest does not exist.
@@ -56,6 +57,10 @@ pub fn manual() -> String {
             write_row(&mut out, directive).expect("a String takes everything");
         }
     }
+    out += &format!("\n## {STATEMENTS_TITLE}\n\n");
+    for Statement { name, accepted, summary } in STATEMENTS {
+        out += &format!("- `{name}`: {accepted}. {summary}\n");
+    }
     out += RENAMED;
     out += "\n## Refused lines\n\n";
     for (name, missing) in REFUSED {
@@ -88,6 +93,11 @@ pub fn directive_list() -> String {
         }
         out.push('\n');
     }
+    out += &format!("{STATEMENTS_TITLE}\n");
+    for Statement { name, accepted, summary } in STATEMENTS {
+        out += &format!("  {name:<40} {accepted}: {summary} (start)\n");
+    }
+    out.push('\n');
     out = out.replace('`', "'");
     out += "In brackets the default. (start): not by CONFIG SET. (no effect): accepted, because \
             ignoring it is harmless.\n";

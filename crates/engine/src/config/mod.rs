@@ -7,11 +7,13 @@
 //! CONFIG SET is all or nothing.
 //!
 //! A directive that promises what does not exist is refused, at start with file and line, all of
-//! them at once; one whose absence harms nobody is accepted, and the manual says why. There is no
-//! I/O here: [`Files`] is what the loader reads through.
+//! them at once; one whose absence harms nobody is accepted, and the manual says why. A [`Draft`]
+//! gathers those faults with the ones that only the server can find. There is no I/O here:
+//! [`Files`] is what the loader reads through.
 
 mod configuration;
 mod directive;
+mod draft;
 mod error;
 mod load;
 mod manual;
@@ -24,11 +26,14 @@ mod value;
 
 pub use configuration::{Configuration, Declaration};
 pub use directive::{Change, Directive, Kind, Status};
+pub use draft::Draft;
 pub use error::{LoadError, SetError};
-pub use load::{CommandLine, Files, load};
+pub use load::{CommandLine, Files, load, read};
 pub use manual::{directive_list, manual};
 pub use nearest::nearest;
-pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, RENAME, is_secret};
+pub use table::{
+    FAMILIES, Family, OBSOLETE, REFUSED, RENAME, STATEMENTS, STATEMENTS_TITLE, Statement, is_secret,
+};
 pub use text_form::TextForm;
 pub use typed::{
     AppendOnlyConfig, CertificateUser, ClientCertificates, OomScoreMode, OutputBufferLimit,

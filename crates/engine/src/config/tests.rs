@@ -5,8 +5,8 @@ use std::io;
 
 use super::configuration::directives;
 use super::{
-    CommandLine, Configuration, Directive, FAMILIES, Files, LoadError, OomScoreMode, Status, load,
-    manual,
+    CommandLine, Configuration, Directive, Draft, FAMILIES, Files, LoadError, OomScoreMode,
+    STATEMENTS, Status, directive_list, manual, read,
 };
 use crate::glob;
 
@@ -34,12 +34,16 @@ impl Files for MapFiles {
     }
 }
 
+pub(super) fn read_with(files: &[(&'static str, &'static str)], arguments: &[&str]) -> Draft {
+    let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+    read(&CommandLine::parse(arguments), &MapFiles(files.iter().copied().collect()))
+}
+
 fn load_with(
     files: &[(&'static str, &'static str)],
     arguments: &[&str],
 ) -> Result<Configuration, LoadError> {
-    let arguments = arguments.iter().map(|argument| (*argument).to_owned());
-    load(&CommandLine::parse(arguments), &MapFiles(files.iter().copied().collect()))
+    read_with(files, arguments).finish()
 }
 
 fn load_file(contents: &'static str) -> Result<Configuration, LoadError> {
@@ -78,6 +82,7 @@ fn every_default_is_accepted_by_its_own_directive() {
 #[test]
 fn no_name_is_declared_twice() {
     let mut names: Vec<&str> = directives().flat_map(|directive| directive.names()).collect();
+    names.extend(STATEMENTS.iter().map(|statement| statement.name));
     let count = names.len();
     names.sort_unstable();
     names.dedup();
@@ -106,7 +111,7 @@ fn later_sources_win() {
 }
 
 /// The lines of an error below its heading.
-fn faults(result: Result<Configuration, LoadError>) -> Vec<String> {
+pub(super) fn faults(result: Result<Configuration, LoadError>) -> Vec<String> {
     let text = result.expect_err("something is wrong").to_string();
     let (heading, faults) = text.split_once('\n').expect("a heading");
     assert!(
@@ -193,6 +198,18 @@ fn the_heading_calls_a_command_line_no_file() {
     );
     let missing = faults(load_with(&[], &["none.conf"]));
     assert_eq!(missing, ["Fatal error, can't open config file 'none.conf': entity not found"]);
+}
+
+#[test]
+fn statements_are_listed_and_meant_by_names_near_theirs() {
+    let list = directive_list();
+    for statement in STATEMENTS {
+        let line = format!("\n  {:<40} {}: ", statement.name, statement.accepted);
+        assert!(list.contains(&line), "{list}");
+        let misspelt = format!("{}{}", &statement.name[..1], &statement.name[2..]);
+        let found = faults(load_with(&[], &[&format!("--{misspelt}"), "a"]));
+        assert!(found[0].ends_with(&format!("did you mean '{}'?", statement.name)), "{found:?}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod figures;
 mod http;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,18 +25,7 @@ use crate::resources::start_thread;
 use client::Client;
 use http::Request;
 
-/// Begins to listen.
-///
-/// # Errors
-///
-/// When the address cannot be had.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// Starts the thread that answers on `listener`; it ends with the process.
+/// Starts the thread that answers on `listener`, which does not block; it ends with the process.
 ///
 /// # Errors
 ///

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::libc::siginfo_t;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
@@ -59,8 +59,66 @@ struct LogFile {
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
 
+/// Pause between two looks whether another thread has told its reason, and the number of looks: it
+/// may have to open a file, and wait for a reader, but must not keep the process from ending.
+const TELLER_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+const TELLER_LOOKS: usize = 100;
+
 /// The first reason is told, not what follows from it: a panic ends in SIGABRT.
-static IS_TOLD: AtomicBool = AtomicBool::new(false);
+static TELLER: Teller = Teller::new();
+
+/// The one thread that tells the reason of the crash.
+///
+/// A second thread that crashes would end the process while the first one still opens the file:
+/// it waits for a bounded time.
+#[derive(Debug)]
+struct Teller(
+    /// [`Teller::NONE`], the number of the thread that tells, or [`Teller::DONE`].
+    AtomicI32,
+);
+
+impl Teller {
+    const NONE: i32 = 0;
+    /// No thread has a negative number.
+    const DONE: i32 = -1;
+
+    const fn new() -> Teller {
+        Teller(AtomicI32::new(Teller::NONE))
+    }
+
+    /// Lets the first thread that crashes tell its reason. Any other waits until that is done, at
+    /// most for [`TELLER_LOOKS`] times [`TELLER_PAUSE`], unless a signal ends a pause early. A
+    /// thread that crashes once more while it tells does not wait for itself.
+    ///
+    /// For signal handlers too: it loads and stores an atomic, and makes system calls.
+    fn tell_once(&self, tell: impl FnOnce()) {
+        let own = rustix::thread::gettid().as_raw_pid();
+        // Relaxed: that one exchange succeeds is all that decides who is first, and nothing is
+        // handed over by it.
+        match self.0.compare_exchange(Teller::NONE, own, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {
+                tell();
+                // Release: pairs with the load in `wait`. The line is written before another thread
+                // goes on to end the process.
+                self.0.store(Teller::DONE, Ordering::Release);
+            }
+            Err(teller) if teller == own => {}
+            Err(_) => self.wait(),
+        }
+    }
+
+    fn wait(&self) {
+        for _ in 0..TELLER_LOOKS {
+            // Acquire: pairs with the store in `tell_once`. What this thread does next, which ends
+            // the process, comes behind the line.
+            if self.0.load(Ordering::Acquire) == Teller::DONE {
+                return;
+            }
+            // Done early when a signal comes; the next look follows at once.
+            let _ = rustix::thread::nanosleep(&TELLER_PAUSE);
+        }
+    }
+}
 
 /// Prepares for crashes. To be called once, after the log was started and before a thread is.
 ///
@@ -76,7 +134,7 @@ pub(crate) fn install(commit: &'static str, log_file: Option<&str>) -> Result<()
         SigAction::new(handler, SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK, SigSet::empty());
     let mut previous = [action; SIGNALS.len()];
     for (signal, previous) in SIGNALS.into_iter().zip(&mut previous) {
-        // SAFETY: the handler only does what POSIX allows in one: it loads atomics and the cell of
+        // SAFETY: the handler only does what POSIX allows in one: it uses atomics and the cell of
         // its thread, formats into an array on its stack, and makes system calls.
         *previous = unsafe { sigaction(signal, &action) }
             .map_err(|error| format!("no handler for {signal}: {}", error.desc()))?;
@@ -205,16 +263,14 @@ fn is_writable(output: BorrowedFd<'_>) -> bool {
 }
 
 fn on_panic(info: &PanicHookInfo<'_>) {
-    // SeqCst, here and below: read by a signal handler, wherever it runs; this happens once.
-    IS_TOLD.store(true, Ordering::SeqCst);
     let payload = info.payload();
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("of unknown kind");
-    match info.location() {
+    TELLER.tell_once(|| match info.location() {
         Some(location) => tell::<PANIC_BYTES>(format_args!("panic at {location}: {text}")),
         None => tell::<PANIC_BYTES>(format_args!("panic: {text}")),
-    }
+    });
 }
 
 extern "C" fn on_signal(number: c_int, info: *mut siginfo_t, _context: *mut c_void) {
@@ -222,7 +278,7 @@ extern "C" fn on_signal(number: c_int, info: *mut siginfo_t, _context: *mut c_vo
     // SAFETY: the kernel calls with the address of the information that it wrote on this stack.
     let info = unsafe { &*info };
     let is_fault = info.si_code > 0;
-    if !IS_TOLD.swap(true, Ordering::SeqCst) {
+    TELLER.tell_once(|| {
         if is_fault {
             // SAFETY: faults come with an address.
             let address = unsafe { info.si_addr() };
@@ -230,7 +286,7 @@ extern "C" fn on_signal(number: c_int, info: *mut siginfo_t, _context: *mut c_vo
         } else {
             tell_sent(signal, info);
         }
-    }
+    });
     let setup = SETUP.get().filter(|_| is_fault);
     let index = SIGNALS.iter().position(|&each| each == signal);
     let previous = setup.zip(index).map(|(setup, index)| setup.previous[index]);
@@ -261,6 +317,9 @@ fn tell_sent(signal: Signal, info: &siginfo_t) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::allocator::tests::allocations;
 
@@ -276,6 +335,37 @@ mod tests {
         let text = std::fs::read_to_string(&file).expect("it was written");
         std::fs::remove_file(&file).expect("it is ours");
         assert!(text.contains("abc crashed in thread ") && text.contains("panic at "), "{text}");
+    }
+
+    #[test]
+    fn second_thread_waits_until_the_first_has_told() {
+        let (teller, is_told) = (Teller::new(), AtomicBool::new(false));
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                teller.tell_once(|| {
+                    begun.send(()).expect("the test waits");
+                    // Less than another waits for.
+                    std::thread::sleep(Duration::from_millis(200));
+                    is_told.store(true, Ordering::SeqCst);
+                    teller.tell_once(|| unreachable!("a thread tells one reason"));
+                });
+            });
+            has_begun.recv().expect("the first thread tells");
+            teller.tell_once(|| unreachable!("the first reason is told"));
+            assert!(is_told.load(Ordering::SeqCst));
+        });
+        teller.tell_once(|| unreachable!("one reason is told"));
+    }
+
+    #[test]
+    fn wait_for_a_thread_that_never_tells_has_an_end() {
+        let teller = Teller::new();
+        teller.0.store(i32::MAX, Ordering::SeqCst);
+        let begin = Instant::now();
+        teller.tell_once(|| unreachable!("another thread tells"));
+        let waited = begin.elapsed();
+        assert!(waited < Duration::from_secs(10), "{waited:?}");
     }
 
     #[test]

@@ -76,12 +76,15 @@ impl<F: Flavour> EventLoop<F> {
         self.resume(index);
     }
 
-    /// Forwards a message for a connection that has moved; drops it if the connection has ended.
+    /// Forwards a message for a connection that has moved; drops it if the connection has ended, or
+    /// is just being taken over out of this worker's queue: see [`take_over`](Self::take_over).
     fn forward(&self, message: Message) {
         let shared = &self.spec.shared;
         if let Some(client) = shared.clients.find(message.session()) {
-            // Acquire: pairs with the Release in `Client::handed_on`.
-            let owner = client.worker.load(Ordering::Acquire);
+            // A read-modify-write that changes nothing, because of `take_over`: whichever of the
+            // two comes second sees what was before the first. AcqRel: Acquire pairs with the
+            // Release there and in `Client::handed_on`, Release with the Acquire there.
+            let owner = client.worker.fetch_add(0, Ordering::AcqRel);
             if owner != self.spec.index {
                 shared.mailboxes.post(owner, message);
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidemill_engine::execute;
+use tidemill_engine::slots::mailbox::Message;
 use tidemill_rcu::Flavour;
 
 use super::EventLoop;
@@ -41,7 +42,7 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// Gives a connection to another worker.
-    fn hand_on(&mut self, index: usize, other: usize, now_us: u64) {
+    pub(super) fn hand_on(&mut self, index: usize, other: usize, now_us: u64) {
         let EventLoop { spec, poll, execution, connections, scheduler, arrivals, .. } = self;
         let mut connection = connections.remove(index);
         scheduler.dequeue(index);
@@ -61,10 +62,34 @@ impl<F: Flavour> EventLoop<F> {
         stats.connections.set(connections.len() as u64);
     }
 
-    /// Takes a connection over from another worker.
+    /// Takes a connection over from another worker, or out of the queue of a third one.
+    ///
+    /// Out of that queue and not here yet, it is with no worker, and the third one is still noted
+    /// as its owner: a message that reaches that one is dropped, in `forward`. No message but the
+    /// order to end matters to a client that may be moved: it waits for nothing. So this worker
+    /// looks for the marks of such an order, which are set before it is posted, behind the change
+    /// of the owner. Both that change and the look of `forward` at the owner are
+    /// read-modify-writes, as are all others of that word. If `forward` comes first, the change
+    /// here reads what it wrote, or what such operations made of it, and the marks are seen. If the
+    /// change comes first, `forward` finds this worker, and the message comes. Of a store here and
+    /// a load there, each could miss the other.
     pub(super) fn take_over(&mut self, mut connection: Connection) {
         let EventLoop { spec, poll, execution, connections, .. } = self;
-        connection.session.client.worker.store(spec.index, Ordering::Release);
+        let client = &connection.session.client;
+        // AcqRel: Release pairs with the Acquire of a thread that posts to the owner, Acquire with
+        // the Release in `forward`.
+        client.worker.swap(spec.index, Ordering::AcqRel);
+        if client.is_ending() {
+            // As a message, behind those in hand: one that was not dropped may say more, namely
+            // that a client which is killed as well is evicted.
+            let session = client.id;
+            let end = if client.is_killed() {
+                Message::Kill { session }
+            } else {
+                Message::Evict { session }
+            };
+            spec.shared.mailboxes.post(spec.index, end);
+        }
         connection.work = 0;
         connection.round = 0;
         let index = connections.next_index();

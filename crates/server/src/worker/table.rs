@@ -18,6 +18,8 @@ struct Places {
     chunks: Vec<Box<[Option<Connection>]>>,
     /// Indices of empty places; the last one is used next.
     vacant: Vec<usize>,
+    /// Indices of places that were vacated since the last [`reuse`](Self::reuse).
+    vacated: Vec<usize>,
 }
 
 impl Places {
@@ -26,7 +28,7 @@ impl Places {
     }
 
     fn len(&self) -> usize {
-        self.capacity() - self.vacant.len()
+        self.capacity() - self.vacant.len() - self.vacated.len()
     }
 
     fn next_index(&self) -> usize {
@@ -47,8 +49,13 @@ impl Places {
     fn remove(&mut self, index: usize) -> Option<Connection> {
         let chunk = self.chunks.get_mut(index / CHUNK_CONNECTIONS)?;
         let connection = chunk[index % CHUNK_CONNECTIONS].take()?;
-        self.vacant.push(index);
+        self.vacated.push(index);
         Some(connection)
+    }
+
+    /// Lets the places be used that were vacated so far.
+    fn reuse(&mut self) {
+        self.vacant.append(&mut self.vacated);
     }
 
     #[inline]
@@ -72,7 +79,8 @@ impl Places {
     }
 }
 
-/// Connections of a worker. The index of one that has ended is given to a later one.
+/// Connections of a worker. The index of one that has ended is given to a later one, but not before
+/// [`reuse_indices`](Self::reuse_indices).
 #[derive(Debug, Default)]
 pub(super) struct ConnectionTable {
     connections: Places,
@@ -105,6 +113,20 @@ impl ConnectionTable {
     /// Index that the next connection gets.
     pub(super) fn next_index(&self) -> usize {
         self.connections.next_index()
+    }
+
+    /// Lets indices of connections that have left be given to others. Called just before the events
+    /// of an iteration are replaced by those of the next one, and nowhere else.
+    ///
+    /// A token of an event is an index alone. An event that was fetched before its connection left
+    /// must not reach another connection: its hang-up would shut that one down. The kernel reports
+    /// nothing of a socket that is closed or removed, so such events are among those fetched last,
+    /// and none is left once they are replaced. Until then the index names nobody, wherever the
+    /// connection left and the next one came. A generation in the token would cost a comparison of
+    /// each event instead, and a number kept by place.
+    #[inline]
+    pub(super) fn reuse_indices(&mut self) {
+        self.connections.reuse();
     }
 
     /// Adds a connection; returns its index.

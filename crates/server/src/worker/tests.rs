@@ -29,6 +29,7 @@ use crate::listen::Origin;
 use crate::tls::reception::Reception;
 
 mod coalescing;
+mod departures;
 mod pauses;
 mod postponed;
 mod postponed_pushes;

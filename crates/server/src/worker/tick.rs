@@ -13,13 +13,15 @@ use crate::connection::Connection;
 impl<F: Flavour> EventLoop<F> {
     /// Does what is done once per tick.
     pub(super) fn tick(&mut self) {
+        // Not part of what `DEBUG PAUSE-CRON` stops: clients would wait for a stuck worker, or at a
+        // listener, without end.
+        self.take_overdue();
+        self.look_at_listeners();
         if self.spec.shared.is_cron_paused() {
             return;
         }
         self.execution.shrink_buffers();
         self.holding.spare_mut().shrink();
-        self.take_overdue();
-        self.look_at_listeners();
         if self.spec.index == 0 {
             self.spec.shared.sample();
             self.spec.shared.free_unreachable_in_background();

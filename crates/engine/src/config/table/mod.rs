@@ -58,6 +58,44 @@ pub const REFUSED: &[(&str, &str)] =
 /// Word that begins the renaming of a command.
 pub const RENAME: &str = "rename-command";
 
+/// A directive without a value that `CONFIG` could show.
+#[derive(Debug)]
+pub struct Statement {
+    /// Word that it begins with.
+    pub name: &'static str,
+    /// Words that follow, for people.
+    pub accepted: &'static str,
+    /// One sentence for the manual.
+    pub summary: &'static str,
+}
+
+/// Heading of the statements, for people.
+pub const STATEMENTS_TITLE: &str = "Lines that CONFIG does not show";
+
+/// All statements. What each does is in the loader.
+pub const STATEMENTS: &[Statement] = &[
+    Statement {
+        name: "include",
+        accepted: "one path or pattern",
+        summary: "Reads the files of that name at this place.",
+    },
+    Statement {
+        name: "user",
+        accepted: "a name and rules",
+        summary: "Declares a user by rules of `ACL SETUSER`.",
+    },
+    Statement {
+        name: RENAME,
+        accepted: "a command and its new name, \"\" for none",
+        summary: "Lets clients call a command by another name only.",
+    },
+];
+
+/// The statement that begins with a word, in any case.
+pub(super) fn statement(word: &[u8]) -> Option<&'static Statement> {
+    STATEMENTS.iter().find(|statement| word.eq_ignore_ascii_case(statement.name.as_bytes()))
+}
+
 /// True if a directive of this name, in any case, holds a secret.
 #[must_use]
 pub fn is_secret(name: &[u8]) -> bool {

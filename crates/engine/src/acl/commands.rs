@@ -1,5 +1,8 @@
 //! Commands that a selector allows.
 
+use std::collections::{BTreeMap, HashSet};
+
+use super::lists::{append, merge_equal, remove_repeated};
 use crate::command::{CommandId, CommandTable};
 
 /// A rule about commands as it is described: `+get`, `-@read`, `+config|get`.
@@ -10,15 +13,31 @@ struct CommandRule {
     name: Box<[u8]>,
 }
 
+/// Removes rules in whose place later ones are: about the same name, or about the command whose
+/// subcommand or first argument they name. The order stays.
+fn remove_replaced(rules: &mut Vec<CommandRule>) {
+    rules.reverse();
+    merge_equal(rules, |rule| &*rule.name, |_, _| {});
+    // No more than commands and categories of the table.
+    let mut later: HashSet<Box<[u8]>> = HashSet::new();
+    rules.retain(|rule| match rule.name.iter().position(|&byte| byte == b'|') {
+        Some(bar) => !later.contains(&rule.name[..bar]),
+        None => later.insert(rule.name.clone()),
+    });
+    rules.reverse();
+}
+
 /// Commands that a selector allows: a bit for each command and subcommand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AllowedCommands {
     bits: Box<[u64]>,
     /// Commands that are added to the server later are allowed: `+@all` was the last word on all.
     allows_new: bool,
-    /// First arguments with which a command is allowed whose bit is not set.
-    first_arguments: Vec<(CommandId, Box<[u8]>)>,
-    /// Rules since the last word on all, in the order in which they were given.
+    /// First arguments with which commands are allowed whose bits are not set. Repetitions may be
+    /// among them until [`settle`](Self::settle).
+    first_arguments: BTreeMap<CommandId, Vec<Box<[u8]>>>,
+    /// Rules since the last word on all, in the order in which they were given, until
+    /// [`settle`](Self::settle) also those that later ones replace.
     rules: Vec<CommandRule>,
 }
 
@@ -28,7 +47,7 @@ impl AllowedCommands {
         AllowedCommands {
             bits: vec![0; table.len().div_ceil(64)].into(),
             allows_new: false,
-            first_arguments: Vec::new(),
+            first_arguments: BTreeMap::new(),
             rules: Vec::new(),
         }
     }
@@ -42,8 +61,10 @@ impl AllowedCommands {
     /// True if a command is allowed with this first argument.
     #[cold]
     pub(super) fn allows_first_argument(&self, id: CommandId, first: Option<&[u8]>) -> bool {
-        let mut allowed = self.first_arguments.iter().filter(|(of, _)| *of == id);
-        first.is_some_and(|first| allowed.any(|(_, known)| known.eq_ignore_ascii_case(first)))
+        let (Some(allowed), Some(first)) = (self.first_arguments.get(&id), first) else {
+            return false;
+        };
+        allowed.iter().any(|known| known.eq_ignore_ascii_case(first))
     }
 
     /// True if all commands of the table are allowed.
@@ -62,7 +83,7 @@ impl AllowedCommands {
     /// Allows or denies a command with all its subcommands.
     pub(super) fn set(&mut self, table: &CommandTable, id: CommandId, allows: bool) {
         self.set_bit(id, allows);
-        self.first_arguments.retain(|(of, _)| *of != id);
+        self.first_arguments.remove(&id);
         for sub in table.command(id).subcommands {
             if let Some(sub) = table.find_full(sub.name.as_bytes()) {
                 self.set_bit(sub, allows);
@@ -77,20 +98,19 @@ impl AllowedCommands {
 
     /// Allows a command with a first argument.
     pub(super) fn allow_first_argument(&mut self, id: CommandId, first: &[u8]) {
-        let is_known = |(of, known): &(CommandId, Box<[u8]>)| *of == id && **known == *first;
-        if !self.first_arguments.iter().any(is_known) {
-            self.first_arguments.push((id, first.into()));
-        }
+        append(self.first_arguments.entry(id).or_default(), first.into(), remove_repeated);
     }
 
     /// Notes a rule in place of those about the same name or about its subcommands.
     pub(super) fn note_rule(&mut self, name: &[u8], allows: bool) {
-        let name = name.to_ascii_lowercase();
-        self.rules.retain(|rule| {
-            let behind = rule.name.strip_prefix(&*name);
-            !behind.is_some_and(|behind| behind.is_empty() || behind[0] == b'|')
-        });
-        self.rules.push(CommandRule { allows, name: name.into() });
+        let name = name.to_ascii_lowercase().into();
+        append(&mut self.rules, CommandRule { allows, name }, remove_replaced);
+    }
+
+    /// Removes what rules have made superfluous, behind the last of them.
+    pub(super) fn settle(&mut self) {
+        self.first_arguments.values_mut().for_each(remove_repeated);
+        remove_replaced(&mut self.rules);
     }
 
     /// Bytes of the names in the rules.

@@ -188,12 +188,14 @@ fn make_listed<'r>(
     };
     let mut user = User::new(users.commands(), name, channels);
     let mut wrong: Vec<(&[u8], RuleError)> = Vec::new();
+    let mut is_wrong_otherwise = false;
     for rule in rules.iter() {
-        if let Err(reason) = user.apply(users.commands(), channels, rule)
-            && (reason == RuleError::Unknown
-                || wrong.iter().all(|(_, other)| *other == RuleError::Unknown))
-        {
-            wrong.push((rule, reason));
+        if let Err(reason) = user.apply(users.commands(), channels, rule) {
+            let is_unknown = reason == RuleError::Unknown;
+            if is_unknown || !is_wrong_otherwise {
+                wrong.push((rule, reason));
+            }
+            is_wrong_otherwise |= !is_unknown;
         }
     }
     Err(if wrong.is_empty() { vec![error] } else { wrong })

@@ -9,7 +9,7 @@
 //!
 //! Behaviour, words and their order are those of Valkey 9.1's ACL. To add a rule: a line in
 //! `rules`, its state in `selector` or `user` with its place in their description, and the text of
-//! a new error in `rules`.
+//! a new error in `rules`. What a user may have many of is kept as `lists` says.
 //!
 //! May touch: commands' declarations, the glob matcher. It knows neither sessions nor shared state.
 
@@ -17,6 +17,7 @@ mod commands;
 mod databases;
 mod denial;
 mod file;
+mod lists;
 mod log;
 mod password;
 mod patterns;

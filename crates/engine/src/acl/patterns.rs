@@ -99,12 +99,13 @@ impl KeyPattern {
         key.starts_with(&self.pattern[..self.prefix_bytes])
     }
 
-    pub(super) fn is_of(&self, pattern: &[u8]) -> bool {
-        *self.pattern == *pattern
+    pub(super) fn pattern(&self) -> &[u8] {
+        &self.pattern
     }
 
-    pub(super) fn add(&mut self, access: Access) {
-        self.access |= access;
+    /// Adds the permissions of another with the same pattern.
+    pub(super) fn add(&mut self, other: &KeyPattern) {
+        self.access |= other.access;
     }
 
     /// True if it gives these permissions on a key.
@@ -130,7 +131,7 @@ impl KeyPattern {
 
     /// True if it gives these permissions on all keys.
     pub(super) fn allows_all(&self, needed: Access) -> bool {
-        self.access.contains(needed) && self.is_of(b"*")
+        self.access.contains(needed) && *self.pattern == *b"*"
     }
 
     /// Bytes of the pattern.

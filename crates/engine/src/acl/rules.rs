@@ -126,7 +126,8 @@ impl<'a> Rules<'a> {
 }
 
 impl User {
-    /// Applies a rule. After an error the user is in between, and to be dropped.
+    /// Applies a rule. Behind the last one the user is to be settled; after an error it is in
+    /// between, and to be dropped.
     pub(super) fn apply(
         &mut self,
         table: &CommandTable,
@@ -164,6 +165,7 @@ impl User {
                 for rule in split_arguments(inner).map_err(|_| RuleError::Syntax)? {
                     selector.apply(table, &rule)?;
                 }
+                selector.settle();
                 self.selectors.push(selector);
             }
             _ => self.selectors[0].apply(table, rule)?,
@@ -171,18 +173,19 @@ impl User {
         Ok(())
     }
 
+    /// Removes what rules have made superfluous, behind the last of them.
+    pub(super) fn settle(&mut self) {
+        self.passwords.settle();
+        self.selectors[0].settle();
+    }
+
     fn add_password(&mut self, hash: PasswordHash) {
         self.needs_no_password = false;
-        if !self.passwords.iter().any(|known| known.is_equal(&hash)) {
-            self.passwords.push(hash);
-        }
+        self.passwords.add(hash);
     }
 
     fn remove_password(&mut self, hash: PasswordHash) -> Result<(), RuleError> {
-        let is_it = |known: &PasswordHash| known.is_equal(&hash);
-        let index = self.passwords.iter().position(is_it).ok_or(RuleError::NoSuchPassword)?;
-        self.passwords.remove(index);
-        Ok(())
+        if self.passwords.remove(&hash) { Ok(()) } else { Err(RuleError::NoSuchPassword) }
     }
 }
 

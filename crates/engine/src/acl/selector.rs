@@ -10,6 +10,7 @@ use super::commands::AllowedCommands;
 use super::databases::AllowedDatabases;
 use super::denial::{Denial, Reason};
 use super::has_spaces;
+use super::lists::{append, merge_equal, remove_repeated};
 use super::patterns::{Access, KeyPattern, ReadablePrefix};
 use super::rules::{ChannelsOfNewUsers, RuleError};
 use crate::command::{
@@ -82,7 +83,13 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Commands, keys, channels and databases that a user may use together.
+/// Merges the permissions on keys of the same pattern.
+fn merge_patterns(keys: &mut Vec<KeyPattern>) {
+    merge_equal(keys, KeyPattern::pattern, KeyPattern::add);
+}
+
+/// Commands, keys, channels and databases that a user may use together. To be settled behind the
+/// last of its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     pub(super) commands: AllowedCommands,
@@ -245,10 +252,7 @@ impl Selector {
         if access.is_empty() || has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        match self.keys.iter_mut().find(|known| known.is_of(pattern)) {
-            Some(known) => known.add(access),
-            None => self.keys.push(KeyPattern::new(pattern, access)),
-        }
+        append(&mut self.keys, KeyPattern::new(pattern, access), merge_patterns);
         Ok(())
     }
 
@@ -269,10 +273,15 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !self.channels.iter().any(|known| **known == *pattern) {
-            self.channels.push(pattern.into());
-        }
+        append(&mut self.channels, pattern.into(), remove_repeated);
         Ok(())
+    }
+
+    /// Removes what rules have made superfluous, behind the last of them.
+    pub(super) fn settle(&mut self) {
+        self.commands.settle();
+        merge_patterns(&mut self.keys);
+        remove_repeated(&mut self.channels);
     }
 
     /// Allows or denies all commands of a category, subcommands included.

@@ -316,3 +316,151 @@ fn brief_reads_of_one_key_are_judged_by_its_prefix() {
         assert!(!user.allows_brief_read(get, None), "{rules}: several keys");
     }
 }
+
+/// A user as rules would leave it that each compare theirs with all before it.
+#[derive(Default)]
+struct Model {
+    passwords: Vec<String>,
+    keys: Vec<(String, Access)>,
+    channels: Vec<String>,
+    commands: Vec<(char, String)>,
+}
+
+fn add_once(list: &mut Vec<String>, text: &str) {
+    if !list.iter().any(|known| known == text) {
+        list.push(text.to_owned());
+    }
+}
+
+impl Model {
+    /// Applies a rule; false if it is refused.
+    fn apply(&mut self, rule: &str) -> bool {
+        match rule.split_at(1) {
+            ("#", hash) => add_once(&mut self.passwords, hash),
+            ("!", hash) => {
+                let place = self.passwords.iter().position(|known| known == hash);
+                return place.map(|place| self.passwords.remove(place)).is_some();
+            }
+            ("~", pattern) => self.allow_keys(pattern, Access::all()),
+            ("%", "R~a") => self.allow_keys("a", Access::READ),
+            ("%", "W~a") => self.allow_keys("a", Access::WRITE),
+            ("&", pattern) => add_once(&mut self.channels, pattern),
+            (_, "esetpass") => self.passwords.clear(),
+            (_, "esetkeys") => self.keys.clear(),
+            (_, "esetchannels") => self.channels.clear(),
+            ("-", "@all") => self.commands.clear(),
+            (sign, name) => {
+                let replaced = format!("{name}|");
+                self.commands.retain(|(_, of)| of != name && !of.starts_with(&replaced));
+                self.commands.extend(sign.chars().map(|sign| (sign, name.to_owned())));
+            }
+        }
+        true
+    }
+
+    fn allow_keys(&mut self, pattern: &str, access: Access) {
+        match self.keys.iter_mut().find(|(known, _)| known == pattern) {
+            Some((_, known)) => *known |= access,
+            None => self.keys.push((pattern.to_owned(), access)),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let passwords = self.passwords.iter().map(|hash| format!(" #{hash}"));
+        let keys = self.keys.iter().map(|(pattern, access)| match *access {
+            Access::READ => format!(" %R~{pattern}"),
+            Access::WRITE => format!(" %W~{pattern}"),
+            _ => format!(" ~{pattern}"),
+        });
+        let channels = self.channels.iter().map(|channel| format!(" &{channel}"));
+        let commands = self.commands.iter().map(|(sign, name)| format!(" {sign}{name}"));
+        let before_channels = passwords.chain(keys).collect::<String>();
+        let behind: String = channels.chain([" -@all".to_owned()]).chain(commands).collect();
+        format!("u off{before_channels} resetchannels{behind}")
+    }
+}
+
+/// A rule about few things, so that many rules are about the same.
+fn random_rule(random: &mut fastrand::Rng) -> String {
+    const RARE: [&str; 4] = ["resetpass", "resetkeys", "resetchannels", "-@all"];
+    const COMMANDS: [&str; 10] = [
+        "+get|a",
+        "+get|b",
+        "+get",
+        "-get",
+        "+getdel",
+        "+config|get",
+        "-config|set",
+        "+config",
+        "+@read",
+        "-@read",
+    ];
+    let digit = random.u8(0..6);
+    match random.u8(0..50) {
+        0 => (*random.choice(RARE.iter()).expect("some")).to_owned(),
+        1..=10 => format!("#{}", digit.to_string().repeat(64)),
+        11..=15 => format!("!{}", digit.to_string().repeat(64)),
+        16..=22 => format!("~{digit}"),
+        23..=26 => (*random.choice(["~a", "%R~a", "%W~a"].iter()).expect("some")).to_owned(),
+        27..=33 => format!("&{digit}"),
+        _ => (*random.choice(COMMANDS.iter()).expect("some")).to_owned(),
+    }
+}
+
+#[test]
+fn rules_in_one_request_or_several_leave_what_comparing_each_with_all_would() {
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut model = Model::default();
+        let (once, often) = (users(), users());
+        let count = 1 << random.u32(0..9);
+        let rules: Vec<String> = (0..count).map(|_| random_rule(&mut random)).collect();
+        let rules: Vec<&str> =
+            rules.iter().map(String::as_str).filter(|rule| model.apply(rule)).collect();
+        set(&once, "u", &rules.join(" ")).expect("no refused rule is among them");
+        set(&often, "u", "").expect("no rule");
+        let mut rest = &rules[..];
+        while !rest.is_empty() {
+            let (next, behind) = rest.split_at(random.usize(1..=rest.len().min(20)));
+            set(&often, "u", &next.join(" ")).expect("no refused rule is among them");
+            rest = behind;
+        }
+        let [once, often] = [once, often].map(|users| users.find(b"u").expect("made").user());
+        assert_eq!(String::from_utf8_lossy(&once.describe()), model.describe(), "seed {seed}");
+        assert_eq!(once.describe(), often.describe(), "seed {seed}");
+        assert_eq!(once.selectors(), often.selectors(), "seed {seed}");
+        assert_eq!(once.text_bytes(), often.text_bytes(), "seed {seed}");
+    }
+}
+
+#[test]
+fn rules_of_a_selector_in_parentheses_are_settled_too() {
+    let users = users();
+    set(&users, "u", "(%R~b ~a &d &c &d %W~b +get|x +set +get|x +get -set)").expect("rules");
+    let user = users.find(b"u").expect("it is there").user();
+    let text = b"u off resetchannels -@all (~b ~a resetchannels &d &c -@all +get -set)";
+    assert_eq!(user.describe(), text, "{}", user.describe().escape_ascii());
+}
+
+#[test]
+fn a_first_argument_is_allowed_until_its_command_is_the_subject_of_a_rule() {
+    let table = crate::execute::commands();
+    let users = users();
+    let [get, set_command] = [&b"get"[..], b"set"].map(|name| table.find(name).expect("a command"));
+    for (rules, expected) in [
+        ("+get|a +get|A +get|b +set|a", [true, true]),
+        ("+get|a +set|a -get", [false, true]),
+        ("+get|a +set|a +get -get", [false, true]),
+        ("+get|a +set|a -@read", [false, true]),
+        ("+get|a +set|a -@all", [false, false]),
+        ("+get|a -get +get|a", [true, false]),
+        ("+get|b +set|b", [false, false]),
+    ] {
+        set(&users, "u", &format!("reset {rules}")).expect("rules");
+        let user = users.find(b"u").expect("it is there").user();
+        let commands = &user.selectors()[0].commands;
+        let allowed = [get, set_command].map(|id| commands.allows_first_argument(id, Some(b"a")));
+        assert_eq!(allowed, expected, "{rules}");
+        assert!(!commands.allows_first_argument(get, None), "{rules}");
+    }
+}

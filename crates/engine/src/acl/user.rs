@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::denial::{Denial, Reason};
-use super::password::PasswordHash;
+use super::password::Passwords;
 use super::patterns::ReadablePrefix;
 use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
 use super::selector::{Call, Selector};
@@ -26,7 +26,7 @@ pub struct User {
     pub(super) name: Box<[u8]>,
     pub(super) is_on: bool,
     pub(super) needs_no_password: bool,
-    pub(super) passwords: Vec<PasswordHash>,
+    pub(super) passwords: Passwords,
     /// The user's own rules, then the selectors in parentheses.
     pub(super) selectors: Vec<Selector>,
     is_unrestricted: bool,
@@ -42,7 +42,7 @@ impl User {
             name: name.into(),
             is_on: false,
             needs_no_password: false,
-            passwords: Vec::new(),
+            passwords: Passwords::default(),
             selectors: vec![Selector::new(table, channels)],
             is_unrestricted: false,
             brief_reads: BriefReads::None,
@@ -72,6 +72,7 @@ impl User {
         for rule in rules.iter() {
             self.apply(table, channels, rule).map_err(|error| (rule, error))?;
         }
+        self.settle();
         self.is_unrestricted = self.selectors.iter().any(|selector| selector.is_everything(table));
         self.brief_reads = self.judge_brief_reads(table);
         let prefix = self.selectors[0].readable_prefix();
@@ -128,9 +129,7 @@ impl User {
         if !self.is_on || self.needs_no_password {
             return self.is_on;
         }
-        let hash = PasswordHash::of(password);
-        // All are compared, so that the time does not tell which it was.
-        self.passwords.iter().fold(false, |is_one, known| is_one | known.is_equal(&hash))
+        self.passwords.contains(password)
     }
 
     /// True if it may do everything: nothing of its calls needs to be looked at.
@@ -202,15 +201,16 @@ impl User {
     /// True if it has all patterns of channels that it had before: its subscriptions stay.
     pub(super) fn keeps_channels_of(&self, before: &User) -> bool {
         let has_all = |user: &User| user.selectors.iter().any(Selector::has_all_channels);
-        let channels = |user: &User| -> HashSet<Box<[u8]>> {
-            user.selectors.iter().flat_map(Selector::channels).map(Box::from).collect()
-        };
-        has_all(self) || !has_all(before) && channels(before).is_subset(&channels(self))
+        has_all(self) || !has_all(before) && before.channels().is_subset(&self.channels())
+    }
+
+    fn channels(&self) -> HashSet<&[u8]> {
+        self.selectors.iter().flat_map(Selector::channels).collect()
     }
 
     /// Hashes of its passwords, as digits.
     pub(crate) fn password_digits(&self) -> impl ExactSizeIterator<Item = String> {
-        self.passwords.iter().map(PasswordHash::digits)
+        self.passwords.digits()
     }
 
     /// Its own rules, then those of the selectors in parentheses.
@@ -218,10 +218,10 @@ impl User {
         &self.selectors
     }
 
-    /// Bytes of its name and of what its rules name.
+    /// Bytes of its name, of its passwords as digits, and of what its rules name.
     pub(crate) fn text_bytes(&self) -> usize {
         let of_selectors: usize = self.selectors.iter().map(Selector::text_bytes).sum();
-        self.name.len() + of_selectors
+        self.name.len() + self.passwords.text_bytes() + of_selectors
     }
 
     /// The rules that make it, in the order of `ACL LIST`, behind its name.

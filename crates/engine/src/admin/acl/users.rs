@@ -1,5 +1,6 @@
 //! Changes of users.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::access::options::integer;
@@ -60,12 +61,15 @@ pub(super) fn close_clients(cx: &mut SessionCx<'_, '_>, replaced: &Replaced) {
     if deleted.is_empty() && revoked.is_empty() {
         return;
     }
+    let addresses =
+        |all: &[Arc<Account>]| all.iter().map(Arc::as_ptr).collect::<HashSet<*const Account>>();
+    let (deleted, revoked) = (addresses(deleted), addresses(revoked));
     for client in cx.shared.clients.all() {
         let account = client.account();
         let account = account.as_ref().unwrap_or(cx.shared.users.default_account());
-        let is_among = |all: &[Arc<Account>]| all.iter().any(|one| Arc::ptr_eq(one, account));
-        let is_revoked = || is_among(revoked) && !client.may_stay_subscribed(&account.user());
-        if !is_among(deleted) && !is_revoked() {
+        let is_among = |all: &HashSet<_>| all.contains(&Arc::as_ptr(account));
+        let is_revoked = || is_among(&revoked) && !client.may_stay_subscribed(&account.user());
+        if !is_among(&deleted) && !is_revoked() {
             continue;
         }
         if client.id == cx.session.id() {

@@ -278,9 +278,30 @@ func TestDatabases_CostLittleUntilUsed(t *testing.T) {
 		last := strconv.Itoa(databases - 1)
 		for _, words := range [][]string{
 			{"SELECT", last}, {"SET", "key", "value"}, {"SWAPDB", "0", last}, {"SELECT", "0"},
-			{"GET", "key"},
-			{"INFO"}, {"MEMORY", "STATS"}, {"FLUSHALL"}, {"PING"},
+			{"GET", "key"}, {"SELECT", last},
 		} {
+			if err := call(conn, words...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The sweep passes over what was never written.
+		for number := range 1000 {
+			expectOK(t, conn, "SET", strconv.Itoa(number), "value", "PX", "10")
+		}
+		for end := time.Now().Add(time.Minute); do(t, conn, "DBSIZE").Int() != 0; {
+			if time.Now().After(end) {
+				t.Fatalf("of %d databases, two of them written, keys do not expire", databases)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		swept, err := instance.ResidentBytes(server.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if grown := swept - bytes; grown > 16<<20 {
+			t.Errorf("%d databases take %d bytes more once they were swept", databases, grown)
+		}
+		for _, words := range [][]string{{"INFO"}, {"MEMORY", "STATS"}, {"FLUSHALL"}, {"PING"}} {
 			if err := call(conn, words...); err != nil {
 				t.Fatal(err)
 			}

@@ -135,6 +135,10 @@ pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 /// pieces.
 pub const LARGE_BYTES_MIN: u64 = 64 * 1024;
 
+/// Copies of a name that are made when its key or field is deleted beside commands: for the
+/// deletion, for its event, and two while its record is made.
+pub const NAME_COPIES_MAX: u64 = 4;
+
 /// Bytes of nodes that a change of one element of a collection copies: a leaf and those on the way
 /// to it.
 pub const EDITED_PATH_BYTES_MAX: u64 = 4096;
@@ -356,6 +360,10 @@ pub const LIBRARY_BYTES: usize = 160;
 
 /// Bytes of a function of a library, as they are accounted.
 pub const FUNCTION_BYTES: usize = 160;
+
+/// Copies of a function's declaration that are made of one which is loaded: it, its name among
+/// those of its library and of all libraries, and all of these for the next change.
+pub const FUNCTION_COPIES_MAX: usize = 4;
 
 /// Bytes that a run of a script may hold in its values.
 pub const SCRIPT_RUN_BYTES_MAX: usize = 512 << 20;

@@ -17,7 +17,7 @@ use tidemill_resp::request::ArgumentView;
 use tidemill_store::{EntryRef, NewString, NewValue, StringValue};
 
 use crate::error::CommandError;
-use crate::limits::{EDITED_PATH_BYTES_MAX, LARGE_BYTES_MIN};
+use crate::limits::{EDITED_PATH_BYTES_MAX, LARGE_BYTES_MIN, NAME_COPIES_MAX};
 use crate::shared::Shared;
 
 /// An empty vector with room for `count` elements.
@@ -210,6 +210,17 @@ impl<'k> Room<'k> {
     fn check_large(self, bytes: u64) -> Result<(), CommandError> {
         let has_room = usize::try_from(bytes).is_ok_and(|bytes| self.shared.host.has_room(bytes));
         if has_room { Ok(()) } else { Err(CommandError::NoMemory(bytes)) }
+    }
+
+    /// True if there is room for what deleting a key or field of this name beside a command copies
+    /// of it. Without it, what was to be done waits for another time.
+    pub(crate) fn has_name_copies(self, name: &[u8]) -> bool {
+        self.check(NAME_COPIES_MAX * name.len() as u64).is_ok()
+    }
+
+    /// A copy of a name, if there is room for it and the others.
+    pub(crate) fn name_copy(self, name: &[u8]) -> Option<Box<[u8]>> {
+        self.has_name_copies(name).then(|| name.into())
     }
 
     /// Succeeds if there is room to change `count` elements of a collection: each change may copy a

@@ -108,9 +108,13 @@ fn fill(server: &mut Server, client: u64) {
         append(&mut input, &with_elements(text, element));
     }
     server.pipeline(client, &input);
+    input.clear();
+    append(&mut input, &words("XGROUP CREATE crowded group 0 MKSTREAM"));
+    server.pipeline(client, &input);
     for number in 1..=ELEMENT_COUNT {
         input.clear();
         append(&mut input, &words(&format!("XADD stream {number}-1 field v{number}")));
+        append(&mut input, &words(&format!("XGROUP CREATECONSUMER crowded group {number}")));
         server.pipeline(client, &input);
         if number % 100 == 0 {
             // Replaced nodes are freed.
@@ -209,6 +213,7 @@ const COMMANDS: &[&str] = &[
     "XREADGROUP GROUP group consumer STREAMS stream 0",
     "XAUTOCLAIM stream group another 0 0 COUNT 60000",
     "XTRIM stream MAXLEN = 1",
+    "XGROUP DESTROY crowded group",
     "GETDEL long",
     "FLUSHALL ASYNC",
 ];
@@ -425,6 +430,14 @@ const OF_ARGUMENT: &[&str] = &[
     "FUNCTION LOAD #!lua\tname=@\nserver.register_function('f',function()end)",
     "FUNCTION LOAD #!lua\tname=l\nserver.register_function('@',function()end)",
     "FUNCTION LOAD #!lua\tname=l\nserver.register_function('f',function()return'@'end)",
+    "FUNCTION LOAD #!lua\tname=l\nserver.register_function(('x'):rep(131072),function()end)",
+    "FUNCTION LOAD #!lua\tname=l\nserver.register_function{function_name='f',\
+     description=('x'):rep(131072),callback=function()end}",
+    "FUNCTION LOAD #!lua\tname=l\nlocal\tf=function()end\nfor\ti=1,5000\tdo\t\
+     server.register_function('f'..i,f)end",
+    "EVAL local\tt={}for\ti=1,4097\tdo\tt[i]=i\tend\treturn\tt 0",
+    "EVAL local\tt={}for\ti=1,4097\tdo\tt[i]=i\tend\treturn{map=t} 0",
+    "EVAL local\tt={}for\ti=1,4097\tdo\tt[i]=i\tend\treturn{set=t} 0",
     "BLMOVE @ @ LEFT LEFT 1",
     "BLMPOP 1 1 @ LEFT",
     "BZPOPMIN @ 1",
@@ -645,5 +658,34 @@ fn stored_texts_are_shown_when_there_is_room_for_them() {
             let caller = if is_subscriber { subscriber } else { client };
             call_with_room(&mut server, caller, text, quarters);
         }
+    }
+}
+
+#[test]
+fn expired_names_are_deleted_when_there_is_room_for_them() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
+    let large = "x".repeat(KEPT_BYTES);
+    for quarters in ROOMS {
+        let mut server = Server::new(1, 1_700_000_000_000);
+        server.host.try_room();
+        let client = server.connect(0);
+        for text in ["SET @ value PX 1", "HSET hash @ v f v", "HPEXPIRE hash 1 FIELDS 1 @"] {
+            let reply =
+                server.call(client, &text.replace('@', &large).split(' ').collect::<Vec<_>>());
+            assert!(!reply.starts_with('-'), "{reply}");
+        }
+        server.clock.advance_ms(10);
+        eprintln!("room for {quarters} quarters");
+        let before = BYTES_LEFT.swap(quarters * KEPT_BYTES as i64 / 4, Ordering::Relaxed);
+        for _ in 0..3 {
+            server.sweep(0);
+        }
+        for text in ["RANDOMKEY", "SCAN 0", "HLEN hash"] {
+            server.call(client, &words(text).iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        BYTES_LEFT.store(before, Ordering::Relaxed);
+        server.sweep(0);
+        assert_eq!(server.call(client, &["DBSIZE"]), ":1\r\n");
+        assert_eq!(server.call(client, &["HLEN", "hash"]), ":1\r\n");
     }
 }

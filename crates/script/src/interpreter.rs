@@ -540,7 +540,7 @@ impl Interpreter {
         library::begin_phase(&mut self.vm, Phase::Calling);
         let registrations = std::mem::take(&mut self.vm.settings.server.registrations);
         let kept = match outcome {
-            Ok(_) => self.keep_all(registrations),
+            Ok(_) => self.keep_all(&registrations),
             Err(Stop::Error(value)) => {
                 Err(LoadError::Failed(self.error_of(&mut loading, value, false)))
             }
@@ -557,20 +557,30 @@ impl Interpreter {
         kept
     }
 
-    fn keep_all(&mut self, registrations: Vec<Registration>) -> Result<Vec<Function>, LoadError> {
+    /// Keeps what was registered, or nothing of it.
+    fn keep_all(&mut self, registrations: &[Registration]) -> Result<Vec<Function>, LoadError> {
         let mut functions = Vec::new();
-        for registration in registrations {
-            let kept = self.keep(registration.callback, Reaches::ALL);
-            let script = kept
-                .map_err(|OutOfMemory| LoadError::Failed(plain_error(b"ERR not enough memory")))?;
-            functions.push(Function {
-                name: registration.name,
-                description: registration.description,
-                flags: registration.flags,
-                script,
-            });
+        if let Err(OutOfMemory) = self.keep_each(registrations, &mut functions) {
+            functions.iter().for_each(|function| self.forget(function.script));
+            return Err(LoadError::Failed(plain_error(b"ERR not enough memory")));
         }
         Ok(functions)
+    }
+
+    fn keep_each(
+        &mut self,
+        registrations: &[Registration],
+        functions: &mut Vec<Function>,
+    ) -> Result<(), OutOfMemory> {
+        functions.try_reserve_exact(registrations.len()).map_err(|_| OutOfMemory)?;
+        for registration in registrations {
+            let copy = |text| self.vm.copied(self.vm.heap.bytes(text)).map_err(|_| OutOfMemory);
+            let name = copy(registration.name)?;
+            let description = registration.description.map(copy).transpose()?;
+            let script = self.keep(registration.callback, Reaches::ALL)?;
+            functions.push(Function { name, description, flags: registration.flags, script });
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::host::Protocol;
 use crate::limits::JSON_DEPTH_MAX;
 use crate::shebang::Flags;
-use crate::value::Value;
+use crate::value::{Str, Value};
 
 /// State of all libraries.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,7 @@ impl Settings {
         self.server.protocol = Protocol::default();
         self.server.is_loading = false;
         self.server.registrations.clear();
+        self.server.registered_bytes = 0;
     }
 }
 
@@ -87,10 +88,18 @@ impl Random {
 /// A function that a library registers while it is loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Registration {
-    pub(crate) name: Vec<u8>,
-    pub(crate) description: Option<Vec<u8>>,
+    pub(crate) name: Str,
+    pub(crate) description: Option<Str>,
     pub(crate) flags: Flags,
     pub(crate) callback: Value,
+}
+
+impl Registration {
+    /// Values that it keeps from being collected.
+    pub(crate) fn values(&self) -> impl Iterator<Item = Value> {
+        let texts = [Some(self.name), self.description].into_iter().flatten();
+        texts.map(Value::Str).chain([self.callback])
+    }
 }
 
 /// State of the run beyond its values.
@@ -100,4 +109,6 @@ pub(crate) struct State {
     /// A library is loaded: functions may be registered.
     pub(crate) is_loading: bool,
     pub(crate) registrations: Vec<Registration>,
+    /// Bytes of the registrations and of their texts.
+    pub(crate) registered_bytes: usize,
 }

@@ -19,6 +19,7 @@ mod slot_bits;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +98,8 @@ pub struct Keyspace<S> {
     databases: Box<[AtomicPtr<Database>]>,
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
+    /// Databases that have a content.
+    written_count: AtomicUsize,
     /// Number of times that databases were exchanged or taken out.
     replaced_count: AtomicU64,
     seed: Seed,
@@ -134,6 +137,7 @@ impl<S: Default> Keyspace<S> {
             with_side: SlotBits::default(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
+            written_count: AtomicUsize::new(0),
             replaced_count: AtomicU64::new(0),
             seed,
             active_cut: Arc::clone(cuts.active()),
@@ -218,6 +222,31 @@ impl<S: Default> Keyspace<S> {
         self.databases_end.load(Ordering::Relaxed)
     }
 
+    /// Number of databases that were written and not flushed since.
+    #[must_use]
+    pub fn written_count(&self) -> usize {
+        // Relaxed: as `databases_end`.
+        self.written_count.load(Ordering::Relaxed)
+    }
+
+    /// Databases of a range that were written and not flushed since, in their order. Looks at eight
+    /// bytes for each of the others.
+    pub fn written(&self, databases: Range<usize>) -> impl Iterator<Item = usize> {
+        let end = databases.end.min(self.databases_end());
+        // Relaxed: only whether there is a content, as with `databases_end`.
+        let content = |database: usize| self.databases[database].load(Ordering::Relaxed);
+        let is_written = move |&database: &usize| !content(database).is_null();
+        (databases.start..end).filter(is_written)
+    }
+
+    /// The database from which a walk round through all goes on behind one: its next written one,
+    /// or the first of all.
+    #[must_use]
+    pub fn written_behind(&self, database: usize) -> usize {
+        let behind = self.written(database + 1..usize::MAX).next();
+        behind.or_else(|| self.written(0..usize::MAX).next()).unwrap_or(0)
+    }
+
     /// Secret of the key hashes.
     #[must_use]
     pub fn seed(&self) -> &Seed {
@@ -277,8 +306,9 @@ impl<S: Default> Keyspace<S> {
             match place.compare_exchange(pointer, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     heap.allocated(own_bytes);
-                    // Relaxed: a hint for walks over all databases.
+                    // Relaxed: hints for walks over all databases.
                     self.databases_end.fetch_max(database + 1, Ordering::Relaxed);
+                    self.written_count.fetch_add(1, Ordering::Relaxed);
                     pointer = fresh;
                 }
                 Err(first) => {
@@ -546,6 +576,8 @@ impl<S: Default> Keyspace<S> {
         // AcqRel: takes over what the last writers published.
         let pointer = self.databases[database].swap(ptr::null_mut(), Ordering::AcqRel);
         let content = NonNull::new(pointer)?;
+        // Relaxed: as in `database_or_new`.
+        self.written_count.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: it is freed after a grace period that has not begun: it is retired below.
         let database = unsafe { content.as_ref() };
         let detached = Detached { key_count: database.key_count(), bytes: database.total_bytes() };
@@ -596,7 +628,7 @@ impl<S: Default> Keyspace<S> {
     /// Clears the epochs of all entries: none of them may come again.
     #[cold]
     fn clear_stamps(&self, _alone: &ClosedGate<'_>, section: Section<'_>) {
-        for database in 0..self.databases_end() {
+        for database in self.written(0..usize::MAX) {
             for slot in SlotNumber::all() {
                 self.entries(database, slot, section).for_each(|entry| entry.set_epoch(0));
             }

@@ -8,6 +8,7 @@ use crate::access::context::{Cx, Edit};
 use crate::commit::{Event, EventClass};
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::REAPED_FIELDS_MAX;
+use crate::memory::Room;
 use crate::shared::Shared;
 
 /// Fields of a hash were deleted because their time was over.
@@ -49,7 +50,7 @@ pub(crate) struct Reaped {
 /// Deletes fields of a hash whose time is over, at most [`REAPED_FIELDS_MAX`], or the hash when it
 /// has no others. It is no change of the command's.
 pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) -> Reaped {
-    let (seed, changes) = (cx.seed(), cx.unit().changes());
+    let (seed, room, changes) = (cx.seed(), cx.room(), cx.unit().changes());
     let mut edit = cx.edit(key);
     let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return Reaped::default() };
     let Some(clock) = due_clock(&mut edit, entry) else { return Reaped::default() };
@@ -62,7 +63,7 @@ pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) -> Reaped {
         cx.propagate_beside(cx.database, [&b"DEL"[..], key]);
     } else {
         let changed = edit.change::<Hash<'_>, _>(EXPIRED_EVENT, |hash| {
-            expired = delete_due_fields(hash, clock);
+            (expired, _) = delete_due_fields(room, hash, clock);
             Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
         });
         debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
@@ -90,17 +91,25 @@ pub(crate) fn journal_deleted(cx: &mut Cx<'_, '_>, key: &[u8], fields: &[Vec<u8>
     }
 }
 
-/// Deletes fields whose time is over, at most [`REAPED_FIELDS_MAX`], and returns them.
-pub(crate) fn delete_due_fields(hash: &mut HashEdit<'_>, clock: ExpiryClock) -> Vec<Vec<u8>> {
-    let mut due = Vec::new();
+/// Deletes fields whose time is over, at most [`REAPED_FIELDS_MAX`] and as long as there is room
+/// for their names. Returns them, and whether others may be left.
+pub(crate) fn delete_due_fields(
+    room: Room<'_>,
+    hash: &mut HashEdit<'_>,
+    clock: ExpiryClock,
+) -> (Vec<Vec<u8>>, bool) {
+    let (mut due, mut leaves_some) = (Vec::new(), false);
     if let Some(view) = hash.view() {
         view.due(clock.last_passed_ms(), |entry| {
-            due.push(entry.field.to_vec());
-            due.len() < REAPED_FIELDS_MAX
+            let field = room.name_copy(entry.field);
+            leaves_some = field.is_none();
+            due.extend(field.map(Vec::from));
+            leaves_some |= due.len() == REAPED_FIELDS_MAX;
+            !leaves_some
         });
     }
     due.iter().for_each(|field| {
         hash.remove(field);
     });
-    due
+    (due, leaves_some)
 }

@@ -11,6 +11,7 @@ use tidemill_store::{EntryRef, Relocated, Section, SlotLock, SlotNumber, TreePla
 
 use crate::access::section::ReadSide;
 use crate::limits::{DEFRAG_BUCKETS_PER_SECTION, DEFRAG_PAUSE_US_MAX, DEFRAG_PAUSE_US_MIN};
+use crate::memory::Room;
 use crate::shared::Shared;
 use crate::slots::registry::SlotRegistry;
 use crate::worker::Worker;
@@ -37,7 +38,7 @@ pub fn defragment(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSid
     // Otherwise blocks that were freed since the last step, in sparse pages, are handed out again.
     shared.host.flush_thread_cache();
     let (mut has_ended, mut elapsed_us) = (false, 0);
-    let mut databases_left = shared.keyspace.databases_end().max(1) + 1;
+    let mut databases_left = shared.keyspace.written_count().max(1) + 1;
     while !has_ended && databases_left > 0 {
         reader.section(&mut |section| {
             for _ in 0..DEFRAG_BUCKETS_PER_SECTION {
@@ -67,10 +68,10 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>) -> bool {
     }
     let Walk { database, slot, hash, .. } = worker.defrag;
     let Some(slot) = SlotNumber::from_index(slot) else {
-        worker.defrag.database = (database + 1) % shared.keyspace.databases_end().max(1);
+        worker.defrag.database = shared.keyspace.written_behind(database);
         worker.defrag.slot = worker.index;
         worker.defrag.hash = 0;
-        if worker.defrag.database == 0 {
+        if worker.defrag.database <= database {
             worker.defrag.has_moved_nothing = worker.defrag.moved_count == 0;
             worker.defrag.moved_count = 0;
         }
@@ -123,8 +124,9 @@ fn relocate(
     stats.defrag_key_hits.add(u64::from(relocated.moved_count > 0));
     stats.defrag_key_misses.add(u64::from(relocated.moved_count == 0));
     worker.defrag.moved_count += relocated.moved_count;
-    if let Some(place) = rest {
-        let key = entry.key().into();
+    if let Some(place) = rest
+        && let Some(key) = Room::of(shared).name_copy(entry.key())
+    {
         worker.defrag.unfinished.push_back(Unfinished { database, key, place });
     }
 }

@@ -28,6 +28,7 @@ use crate::limits::{
     EVICTION_ATTEMPTS_MAX, EVICTION_PAUSE_US, EVICTION_RETRY_US, EVICTIONS_BETWEEN_CLOCKS,
     SAMPLE_DRAWS_PER_KEY, SAMPLED_BUCKETS_MAX,
 };
+use crate::memory::Room;
 use crate::settings::{EvictionOrder, EvictionPolicy};
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
@@ -284,6 +285,9 @@ fn evict(
 ) {
     let Candidate { database, key_hash, .. } = candidate;
     let Some(key) = key_of(shared, candidate, section) else { return };
+    if !Room::of(shared).has_name_copies(key) {
+        return;
+    }
     let Ok(locks) = LockSet::one(shared, key_hash.slot) else { return };
     let (start_ns, ranking) = (shared.clock.monotonic_ns(), Ranking::now(worker, policy));
     edit_beside(shared, worker, locks, section, database, |cx| {

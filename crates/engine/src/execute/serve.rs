@@ -20,6 +20,7 @@ use crate::access::unit::Unit;
 use crate::access::unwatch::unwatch;
 use crate::command::Flags;
 use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
+use crate::memory::Room;
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
 use crate::slots::parking::WaitTarget;
@@ -384,8 +385,8 @@ pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
     }
 }
 
-/// Deletes the keys that reads found expired, each as a write of its own. What is taken is left to
-/// the next sweep.
+/// Deletes the keys that reads found expired, each as a write of its own. What is taken, or has a
+/// name for whose record there is no memory, is left to the next sweep.
 pub fn delete_expired(shared: &Shared, worker: &mut Worker, section: Section<'_>) {
     if worker.expired.is_empty() {
         return;
@@ -395,6 +396,9 @@ pub fn delete_expired(shared: &Shared, worker: &mut Worker, section: Section<'_>
         return;
     }
     for expired in expired {
+        if !Room::of(shared).has_name_copies(&expired.key) {
+            continue;
+        }
         let Ok(locks) = LockSet::one(shared, expired.key_hash.slot) else { continue };
         // Beginning an edit deletes what has expired.
         edit_beside(shared, worker, locks, section, expired.database, |cx| {

@@ -18,6 +18,7 @@ use crate::limits::{
     FIELDS_PER_SWEEP_STEP, SWEEP_BUSY_PERCENT, SWEEP_STEPS_BETWEEN_CLOCKS,
     SWEEP_STEPS_PER_BUCKET_MAX, SWEEP_US_MAX, SWEEP_US_PER_EFFORT,
 };
+use crate::memory::Room;
 use crate::shared::Shared;
 use crate::worker::Worker;
 use crate::worker::sweep::{Expiring, Position};
@@ -47,7 +48,7 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     let us_max = SWEEP_US_MAX + further_effort * SWEEP_US_PER_EFFORT;
     let mut met = Met::default();
     let mut is_over = false;
-    let mut databases_left = shared.keyspace.databases_end().max(1) + 1;
+    let mut databases_left = shared.keyspace.written_count().max(1) + 1;
     while !is_over && shared.clock.monotonic_us() - start_us < us_max {
         reader.section(&mut |section| {
             let end = met.steps + SWEEP_STEPS_BETWEEN_CLOCKS;
@@ -80,7 +81,7 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
         let times_to_live = worker.stats(shared).times_to_live_or_new(database);
         times_to_live.keys.set(keys);
         times_to_live.ms.set(ms);
-        let next = (database + 1) % shared.keyspace.databases_end().max(1);
+        let next = shared.keyspace.written_behind(database);
         worker.sweep = Position { database: next, ..Position::new(worker.index) };
         return true;
     };
@@ -99,7 +100,7 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
                 expiring.ms = expiring.ms.saturating_add(at_ms.saturating_sub(clock.now_ms()));
             }
             if is_due(shared, entry, clock) {
-                due.push(entry.key().into());
+                due.extend(Room::of(shared).name_copy(entry.key()));
             }
         });
         met.expired += due.len();

@@ -31,8 +31,13 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    fn bytes(&self) -> usize {
-        self.source.len() + LIBRARY_BYTES + self.functions.len() * FUNCTION_BYTES
+    /// Bytes that it takes, as they are accounted.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = self.functions.iter().map(|function| {
+            function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
+        });
+        let functions = self.functions.len() * FUNCTION_BYTES + texts.sum::<usize>();
+        self.source.len() + LIBRARY_BYTES + functions
     }
 }
 
@@ -114,7 +119,9 @@ impl Snapshot {
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(library) = self.libraries.remove(name) else { return false };
         self.removals += 1;
-        self.owners.retain(|_, (owner, _)| !Arc::ptr_eq(owner, &library));
+        for function in &library.functions {
+            self.owners.remove(&*function.name.to_ascii_lowercase());
+        }
         true
     }
 }

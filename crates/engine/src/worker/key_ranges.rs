@@ -72,7 +72,7 @@ impl KeyRanges {
     ) {
         self.ranges.clear();
         let mut sum = 0;
-        for database in databases.clone() {
+        for database in shared.keyspace.written(databases.clone()) {
             let mut counts = shared.keyspace.slot_counts(database, keys, 0..SLOT_COUNT, section);
             for first_slot in (0..SLOT_COUNT).step_by(RANGE_SLOTS) {
                 let count: u64 = counts.by_ref().take(RANGE_SLOTS).map(u64::from).sum();

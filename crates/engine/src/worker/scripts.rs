@@ -341,7 +341,8 @@ impl WorkerScripts {
             let script = compiled.functions[index];
             return Ok(Some((script, FunctionRef { library, index })));
         }
-        if !has_room_to_compile(shared, &library.source) {
+        let has_room = has_room_to_compile(shared, &library.source);
+        if !has_room || !shared.host.has_room(library.bytes()) {
             return Err(NOT_ENOUGH_MEMORY.to_vec());
         }
         let mut interpreter = self.take(shared, Machine::Functions)?;
@@ -352,10 +353,10 @@ impl WorkerScripts {
             LoadError::Failed(error) => error.message,
         })?;
         // By their names: a source may register them in another order each time.
-        let scripts = library.functions.iter().map(|function| {
-            loaded.iter().find(|loaded| *loaded.name == *function.name).map(|found| found.script)
-        });
-        let functions: Option<Vec<Script>> = scripts.collect();
+        let scripts: HashMap<&[u8], Script> =
+            loaded.iter().map(|function| (&*function.name, function.script)).collect();
+        let script_of = |function: &LibraryFunction| scripts.get(&*function.name).copied();
+        let functions: Option<Vec<Script>> = library.functions.iter().map(script_of).collect();
         let Some(functions) = functions else {
             return Err(b"ERR Function not found".to_vec());
         };

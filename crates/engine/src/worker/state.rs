@@ -80,6 +80,13 @@ impl LookupCounts {
     }
 }
 
+/// Lookups of an attempt that goes on in a later turn, with the keys that it missed.
+#[derive(Debug, Default)]
+pub(crate) struct AttemptLookups {
+    counts: LookupCounts,
+    missed: Vec<MissedKey>,
+}
+
 /// State that one worker thread owns. It never leaves its thread.
 #[derive(Debug)]
 pub struct Worker {
@@ -639,6 +646,22 @@ impl Worker {
     pub(crate) fn uncount_lookups(&mut self) {
         self.lookups = self.lookups_before;
         self.missed.clear();
+    }
+
+    /// Takes out the lookups since [`Worker::begin_lookups`], of an attempt that goes on in a later
+    /// turn. The commands between would count them, and it may be repeated.
+    pub(crate) fn take_lookups(&mut self) -> AttemptLookups {
+        debug_assert!(self.lookups.0 >= self.lookups_before.0, "nothing is published meanwhile");
+        let counts = LookupCounts(self.lookups.0.wrapping_sub(self.lookups_before.0));
+        self.lookups = self.lookups_before;
+        AttemptLookups { counts, missed: std::mem::take(&mut self.missed) }
+    }
+
+    /// As [`Worker::begin_lookups`], for an attempt that goes on with these.
+    pub(crate) fn go_on_with_lookups(&mut self, earlier: AttemptLookups) {
+        self.begin_lookups();
+        self.lookups = LookupCounts(self.lookups.0.wrapping_add(earlier.counts.0));
+        self.missed.extend(earlier.missed);
     }
 
     /// Adds the lookups to the statistics: before a reply can leave, and before a command can read

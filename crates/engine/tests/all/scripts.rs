@@ -468,3 +468,120 @@ fn a_walk_that_is_refused_beside_a_busy_script_is_not_gone_on_with() {
         assert_eq!(server.call(other, &["DBSIZE"]), ":1\r\n");
     }
 }
+
+/// Figures of `INFO`; 0 for a command that nobody has called.
+fn figures<const N: usize>(server: &mut Server, client: u64, names: [&str; N]) -> [u64; N] {
+    let info = server.call(client, &["INFO", "stats", "commandstats"]);
+    names.map(|name| {
+        let digits = info.split_once(&format!("\n{name}")).map_or("0", |(_, rest)| rest);
+        let end = digits.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse().expect("a number")
+    })
+}
+
+const HITS: &str = "keyspace_hits:";
+const MISSES: &str = "keyspace_misses:";
+const GETS: &str = "cmdstat_get:calls=";
+const ECHOES: &str = "cmdstat_echo:calls=";
+const PROCESSED: &str = "total_commands_processed:";
+
+/// Up to 1,025 lookups are compared at each interrupt; behind them a run takes locks.
+#[test]
+fn a_read_only_run_of_many_lookups_takes_locks() {
+    for (count, takes_locks) in [(1_024, false), (1_025, true)] {
+        let mut server = Server::new(2, NOW_MS);
+        let client = server.connect(0);
+        server.call(client, &["MSET", "k", "1", "locked", "2"]);
+        let script = format!(
+            "for i = 1, {count} do redis.call('get', KEYS[1]) end \
+            return redis.call('get', 'locked')"
+        );
+        let input = eval_by("EVAL_RO", &script, &["k"]);
+        beside_holder(&mut server, "locked", |server| {
+            let next = server.turn_once(client, &input);
+            assert_eq!(next == Next::WakeUp(WakeUp::Message), takes_locks, "{count}: {next:?}");
+        });
+        if takes_locks {
+            server.turn_once(client, b"");
+        }
+        assert_eq!(server.take_output(client), "$1\r\n2\r\n", "{count}");
+    }
+}
+
+#[test]
+fn commands_of_a_run_that_takes_locks_count_once() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    server.call(client, &["SET", "k", "1"]);
+    let script = "for i = 1, 3000 do redis.call('get', KEYS[1]) end \
+        redis.call('get', 'missing') return 1";
+    let names = [HITS, MISSES, GETS];
+    for command in ["EVAL_RO", "EVAL"] {
+        let before = figures(&mut server, client, names);
+        assert_eq!(server.call(client, &[command, script, "1", "k"]), ":1\r\n");
+        let counted = figures(&mut server, client, names);
+        assert_eq!(counted, [before[0] + 3000, before[1] + 1, before[2] + 3001], "{command}");
+    }
+}
+
+#[test]
+fn attempts_of_a_run_that_reads_without_locks_count_once() {
+    let mut server = Server::new(2, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(1));
+    server.call(other, &["SET", "k", "1"]);
+    let script = "for i = 1, 3000 do redis.call('echo', '') end return redis.call('get', KEYS[1])";
+    let names = [HITS, MISSES, GETS, ECHOES, PROCESSED];
+    let before = figures(&mut server, other, names);
+    let shared = std::sync::Arc::clone(&server.shared);
+    let mut lock = shared.keyspace.try_lock(SlotNumber::of_key(b"k")).expect("it is free");
+    lock.mark_held();
+    let next = server.turn_once(client, &eval_by("EVAL_RO", script, &["k"]));
+    assert_eq!(next, Next::WakeUp(WakeUp::Message));
+    drop(lock);
+    server.turn_once(client, b"");
+    assert_eq!(server.take_output(client), "$1\r\n1\r\n");
+    let counted = figures(&mut server, other, names);
+    let added: Vec<u64> = counted.iter().zip(before).map(|(now, then)| now - then).collect();
+    assert_eq!(added, [1, 0, 1, 3000, 3000 + 3], "beside the script's, EVAL_RO and INFO");
+}
+
+#[test]
+fn turns_of_a_run_that_begins_anew_count_once() {
+    let mut server = Server::new(2, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(1));
+    server.call(other, &["SET", "k", "old"]);
+    let script = [
+        "local a = redis.call('get', KEYS[1]) redis.call('get', KEYS[1]) \
+        for i = 1, 3000 do redis.call('echo', '') end if a == 'old' then",
+        LONG,
+        "end return a",
+    ];
+    let names = [HITS, MISSES, GETS, ECHOES, PROCESSED];
+    let before = figures(&mut server, other, names);
+    begin_long(&mut server, client, &eval_by("EVAL_RO", &script.concat(), &["k"]));
+    server.call(other, &["SET", "k", "new"]);
+    end_long(&mut server, client);
+    assert_eq!(server.take_output(client), "$3\r\nnew\r\n");
+    let counted = figures(&mut server, other, names);
+    let added: Vec<u64> = counted.iter().zip(before).map(|(now, then)| now - then).collect();
+    assert_eq!(added, [2, 0, 2, 3000, 3002 + 3], "beside the script's, EVAL_RO, SET and INFO");
+}
+
+#[test]
+fn attempts_of_a_run_that_asks_for_the_token_count_once() {
+    let mut server = Server::new(2, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(1));
+    server.call(other, &["SET", "k", "1"]);
+    let script = "for i = 1, 3000 do redis.call('get', KEYS[1]) end \
+        return redis.call('incr', 'undeclared')";
+    let names = [HITS, MISSES, GETS];
+    let before = figures(&mut server, other, names);
+    beside_holder(&mut server, "undeclared", |server| {
+        assert_eq!(server.turn_once(client, &eval(script, &["k"])), Next::WakeUp(WakeUp::Message));
+        assert_eq!(figures(server, other, names), before, "it has not run yet");
+    });
+    server.turn_once(client, b"");
+    assert_eq!(server.take_output(client), ":1\r\n");
+    let counted = figures(&mut server, other, names);
+    assert_eq!(counted, [before[0] + 3000, before[1], before[2] + 3000]);
+}

@@ -535,7 +535,8 @@ impl ReplyMaker {
             let mut key = Value::Nil;
             while let Some(Some((next, value))) = vm.heap.next(map, key) {
                 let name = self.reply(vm, host, next, depth + 1)?;
-                pairs.push((name, self.reply(vm, host, value, depth + 1)?));
+                let value = self.reply(vm, host, value, depth + 1)?;
+                push(vm, &mut pairs, (name, value))?;
                 key = next;
             }
             return Ok(Reply::Map(pairs));
@@ -544,7 +545,8 @@ impl ReplyMaker {
             let mut items = Vec::new();
             let mut key = Value::Nil;
             while let Some(Some((next, _))) = vm.heap.next(set, key) {
-                items.push(self.reply(vm, host, next, depth + 1)?);
+                let item = self.reply(vm, host, next, depth + 1)?;
+                push(vm, &mut items, item)?;
                 key = next;
             }
             return Ok(Reply::Set(items));
@@ -565,10 +567,19 @@ impl ReplyMaker {
             if value.is_nil() {
                 break;
             }
-            items.push(self.reply(vm, host, value, depth + 1)?);
+            let item = self.reply(vm, host, value, depth + 1)?;
+            push(vm, &mut items, item)?;
         }
         Ok(Reply::Array(items))
     }
+}
+
+/// Adds an item of a reply. A list that grows takes twice its bytes for a moment, more than it has
+/// charged.
+fn push<T>(vm: &Vm, items: &mut Vec<T>, item: T) -> Result<(), Stop> {
+    items.try_reserve(1).map_err(|_| vm.out_of_memory())?;
+    items.push(item);
+    Ok(())
 }
 
 /// `register_function(name, callback)` or `register_function{function_name=..., ...}`.
@@ -581,7 +592,7 @@ fn register_function(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, S
         1 => named_registration(vm, vm.arg(args, 0)),
         2 => match (vm.arg(args, 0), vm.arg(args, 1)) {
             (Value::Str(name), callback @ Value::Function(_)) => {
-                Ok(registration(vm.heap.bytes(name).to_vec(), callback))
+                Ok(Registration { name, description: None, flags: Flags::default(), callback })
             }
             (Value::Str(_), _) => {
                 Err("second argument to server.register_function must be a function")
@@ -590,17 +601,19 @@ fn register_function(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, S
         },
         _ => Err("wrong number of arguments to server.register_function"),
     };
-    match registration {
-        Ok(registration) => {
-            vm.settings.server.registrations.push(registration);
-            Ok(Ret::None)
-        }
-        Err(text) => Err(raise(vm, text)),
+    let registration = registration.map_err(|text| raise(vm, text))?;
+    let texts = [Some(registration.name), registration.description];
+    let text_bytes: usize = texts.iter().flatten().map(|text| vm.heap.bytes(*text).len()).sum();
+    vm.heap.spend_bytes(text_bytes);
+    let server = &mut vm.settings.server;
+    // The texts are copied when the library is there, one that is registered twice as well.
+    server.registered_bytes += size_of::<Registration>() + text_bytes;
+    let is_within = vm.heap.budget.may_grow(server.registered_bytes);
+    if !is_within || server.registrations.try_reserve(1).is_err() {
+        return Err(vm.out_of_memory());
     }
-}
-
-fn registration(name: Vec<u8>, callback: Value) -> Registration {
-    Registration { name, description: None, flags: Flags::default(), callback }
+    server.registrations.push(registration);
+    Ok(Ret::None)
 }
 
 fn named_registration(vm: &Vm, value: Value) -> Result<Registration, &'static str> {
@@ -615,14 +628,12 @@ fn named_registration(vm: &Vm, value: Value) -> Result<Registration, &'static st
             return Err("named argument key given to server.register_function is not a string");
         };
         match (vm.heap.bytes(key), value) {
-            (b"function_name", Value::Str(text)) => name = Some(vm.heap.bytes(text).to_vec()),
+            (b"function_name", Value::Str(text)) => name = Some(text),
             (b"function_name", _) => {
                 return Err("function_name argument given to server.register_function must be \
                             a string");
             }
-            (b"description", Value::Str(text)) => {
-                description = Some(vm.heap.bytes(text).to_vec());
-            }
+            (b"description", Value::Str(text)) => description = Some(text),
             (b"description", _) => {
                 return Err("description argument given to server.register_function must be a \
                             string");

@@ -101,13 +101,14 @@ fn rep(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let length = text.len().saturating_mul(count);
     let mut out = vm.buffer(length)?;
     // A few copies make a block; blocks make the rest.
-    let is_block = text.len() >= BLOCK_BYTES;
     let in_block = BLOCK_BYTES / text.len().max(1) + 1;
-    let block = if is_block { text } else { text.repeat(count.min(in_block)) };
+    (0..count.min(in_block)).for_each(|_| out.extend_from_slice(&text));
+    let block_bytes = out.len();
+    vm.work(host, block_bytes / BYTES_PER_STEP)?;
     while out.len() < length {
-        let piece = &block[..block.len().min(length - out.len())];
-        out.extend_from_slice(piece);
-        vm.work(host, piece.len() / BYTES_PER_STEP)?;
+        let piece_bytes = block_bytes.min(length - out.len());
+        out.extend_from_within(..piece_bytes);
+        vm.work(host, piece_bytes / BYTES_PER_STEP)?;
     }
     vm.string_of(out).map(Ret::One)
 }

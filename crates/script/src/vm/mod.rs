@@ -452,10 +452,11 @@ impl Vm {
         for value in &self.stack[..end.min(self.stack.len())] {
             heap.mark(*value);
         }
-        let callbacks = self.settings.server.registrations.iter();
-        let callbacks = callbacks.map(|registration| &registration.callback);
-        for value in self.pinned.iter().chain(&self.results).chain(callbacks) {
+        for value in self.pinned.iter().chain(&self.results) {
             heap.mark(*value);
+        }
+        for registration in &self.settings.server.registrations {
+            registration.values().for_each(|value| heap.mark(value));
         }
         let environments = self.parked.iter().map(|(_, parked)| parked.run_environment);
         for table in environments.chain([self.run_environment]).flatten() {

@@ -8,7 +8,7 @@
 
 use crate::entry::{Disposal, EntryRef, EntrySpec, NewValue, OwnedEntry, TreeValue};
 use crate::heap::Heap;
-use crate::keyspace::lock::SlotLock;
+use crate::keyspace::lock::{Found, SlotLock};
 use crate::member::Section;
 use crate::tree::Root;
 use crate::tree::relocate::{Block, Judge, Relocated, TreePlace};
@@ -18,7 +18,8 @@ impl<S: Default> SlotLock<'_, S> {
     /// a walk through its tree was not done. Returns the place to go on from if there is more.
     ///
     /// Nothing moves while a cut is active, which would keep everything twice; nor below the root
-    /// of a tree while a version is pinned.
+    /// of a tree while a version is pinned. An entry that the database does not hold any more is
+    /// left alone: its tree is a part of its successor's, or retired.
     pub fn relocate(
         &mut self,
         database: usize,
@@ -29,6 +30,11 @@ impl<S: Default> SlotLock<'_, S> {
         heap: &Heap,
     ) -> Option<TreePlace> {
         if !self.keyspace.active_cut.is_inactive() {
+            return None;
+        }
+        let key_hash = self.keyspace.key_hash(entry.key());
+        let found = self.find(database, key_hash, entry.key(), section)?;
+        if !found.entry.is(entry) {
             return None;
         }
         // Each call makes progress.
@@ -43,26 +49,29 @@ impl<S: Default> SlotLock<'_, S> {
                 publish();
                 word.end_change();
             };
-            // SAFETY: the tree is of a current entry, whose slot is locked. Each publication is
-            // between an odd and an even version. A tree is of one entry only: copies are deep. No
-            // version is pinned or cut, as `may_publish_in_place` found under this lock.
+            // SAFETY: the tree is of a current entry: it was found under this lock just now. Each
+            // publication is between an odd and an even version. A tree is of one entry only:
+            // copies are deep. No version is pinned or cut, as `may_publish_in_place` found under
+            // this lock.
             rest = unsafe { root.relocate_below(place, (judge, relocated), heap, &publishing) };
         }
         if rest.is_none() {
-            self.relocate_entry(database, entry, (judge, relocated), section, heap);
+            self.relocate_entry(database, key_hash.hash, found, (judge, relocated), heap);
         }
         rest
     }
 
-    /// Moves the block of an entry, and that of its string or of the root of its tree.
+    /// Moves the block of an entry that was found under this lock, and that of its string or of the
+    /// root of its tree.
     fn relocate_entry(
         &mut self,
         database: usize,
-        entry: EntryRef<'_>,
+        hash: u64,
+        found: Found<'_>,
         (judge, relocated): (&mut Judge<'_>, &mut Relocated),
-        section: Section<'_>,
         heap: &Heap,
     ) {
+        let entry = found.entry;
         let mut moves = |block: Option<(_, usize)>| {
             block.is_some_and(|(address, bytes)| {
                 // SAFETY: the entry is current and its slot locked: nobody else retires it, nor
@@ -76,11 +85,6 @@ impl<S: Default> SlotLock<'_, S> {
         let of_root = |root: Root| (root.into_raw(), root.link().header().capacity as usize);
         let moves_root = moves(entry.root().map(of_root));
         if !(moves_entry || moves_string || moves_root) {
-            return;
-        }
-        let key_hash = self.keyspace.key_hash(entry.key());
-        let Some(found) = self.find(database, key_hash, entry.key(), section) else { return };
-        if !found.entry.is(entry) {
             return;
         }
         let (kept, disposal) = entry.kept_value();
@@ -103,7 +107,7 @@ impl<S: Default> SlotLock<'_, S> {
             value,
         };
         let copy = OwnedEntry::new(spec, heap);
-        self.replace(database, key_hash.hash, found, copy, disposal, heap);
+        self.replace(database, hash, found, copy, disposal, heap);
         if let Some(built) = new_root {
             // SAFETY: the entry with the new root was just published in the place of the old one.
             unsafe { built.retire_replaced() };

@@ -14,6 +14,7 @@ mod tree_common;
 mod cuts;
 mod keyspace_model;
 mod keyspace_stress;
+mod relocation;
 mod tree_hash;
 mod tree_list;
 mod tree_readers;

@@ -132,7 +132,9 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     fn note_expired(&mut self, database: usize, entry: EntryRef<'_>, key_hash: KeyHash) {
         let at_ms = entry.expires_at_ms().expect("an expired entry has an expiry");
         if self.found_expired(key_hash.slot, at_ms) {
-            self.worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
+            let key = self.room().name_copy(entry.key());
+            let expired = key.map(|key| ExpiredKey { database, key, key_hash });
+            self.worker.expired.extend(expired);
         }
     }
 

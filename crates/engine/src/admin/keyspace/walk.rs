@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::glob;
 use crate::keys_walk::{KeyList, KeysWalk};
 use crate::limits::{READ_ATTEMPTS_MAX, WALKED_KEYS_MAX};
-use crate::memory;
+use crate::memory::{self, Room};
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::worker::{ExpiredKey, Worker};
@@ -99,7 +99,8 @@ impl Filter<'_> {
 /// The time of an entry is over: it is deleted after the reply.
 fn note_expired(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) {
     let key_hash = shared.keyspace.key_hash(entry.key());
-    worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
+    let key = Room::of(shared).name_copy(entry.key());
+    worker.expired.extend(key.map(|key| ExpiredKey { database, key, key_hash }));
 }
 
 /// Walks on from where `keys` is to the last slot.
@@ -358,36 +359,39 @@ const LOOKED_THROUGH_SLOTS: usize = 256;
 pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
     let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
-    let mut found: Option<Box<[u8]>> = None;
+    let mut found: Option<Vec<u8>> = None;
     // While nothing expires, a key that has is better than none, as in Valkey.
     let keeps_expired = shared.is_paused() || cx.worker.settings.import_mode;
-    let mut expired = None;
+    let mut expired: Option<Vec<u8>> = None;
     for _ in 0..RANDOM_ATTEMPTS_MAX {
         let random = [cx.worker.random.next_u64(), cx.worker.random.next_u64()];
         let mut is_empty = false;
-        let mut outcome = Ok(());
+        let mut outcome: Outcome = Ok(());
         cx.reader.section(&mut |section| {
             let slots = &mut cx.worker.random_keys;
             is_empty = !slots.refresh(shared, database..database + 1, KeyClass::All, section);
             let Some((_, slot)) = slots.draw(shared, random[0], section) else { return };
             let walk = Walk { shared, worker: &*cx.worker, database };
-            outcome =
-                random_entry(&walk, reading, (random, slot), section).map(|drawn| match drawn {
+            let drawn = random_entry(&walk, reading, (random, slot), section);
+            outcome = drawn.map_err(Stop::wait).and_then(|drawn| {
+                match drawn {
                     Some((entry, true)) if keeps_expired => {
-                        expired = Some(Box::<[u8]>::from(entry.key()));
+                        expired = Some(memory::concat(&[entry.key()])?);
                     }
                     Some((entry, true)) => note_expired(cx.worker, shared, database, entry),
-                    Some((entry, false)) => found = Some(entry.key().into()),
+                    Some((entry, false)) => found = Some(memory::concat(&[entry.key()])?),
                     None => {}
-                });
+                }
+                Ok(())
+            });
         });
-        outcome.map_err(Stop::wait)?;
+        outcome?;
         if is_empty || found.is_some() {
             break;
         }
     }
     if found.is_none() {
-        found = any_key(cx).map_err(Stop::wait)?;
+        found = any_key(cx)?;
     }
     match found.or(expired) {
         Some(key) => cx.reply.bulk(&key),
@@ -425,8 +429,8 @@ fn random_entry<'k: 'g, 'g>(
 ///
 /// # Errors
 ///
-/// Event to wait for.
-fn any_key(cx: &mut SessionCx<'_, '_>) -> Result<Option<Box<[u8]>>, WaitTarget> {
+/// Event to wait for, or no memory for the key.
+fn any_key(cx: &mut SessionCx<'_, '_>) -> Result<Option<Vec<u8>>, Box<Stop>> {
     let (shared, database) = (cx.shared, cx.session.database);
     let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
     let slot_count = tidemill_store::limits::SLOT_COUNT;
@@ -438,11 +442,12 @@ fn any_key(cx: &mut SessionCx<'_, '_>) -> Result<Option<Box<[u8]>>, WaitTarget> 
             let slots = (from..slot_count.min(from + LOOKED_THROUGH_SLOTS))
                 .filter_map(|index| SlotNumber::from_index((first + index) % slot_count));
             for slot in slots {
-                outcome = read_slot(&walk, slot, reading, |judge| {
+                let key = read_slot(&walk, slot, reading, |judge| {
                     let mut entries = shared.keyspace.entries(database, slot, section);
                     let alive = entries.find(|entry| !judge.is_over(*entry));
-                    alive.map(|entry| Box::<[u8]>::from(entry.key()))
+                    alive.map(|entry| memory::concat(&[entry.key()])).transpose()
                 });
+                outcome = key.map_err(Stop::wait).and_then(|key| Ok(key?));
                 if !matches!(outcome, Ok(None)) {
                     break;
                 }

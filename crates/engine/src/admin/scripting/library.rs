@@ -1,6 +1,6 @@
 //! Loading of libraries: their first line, a run of their source, the names that they register.
 
-use std::collections::TryReserveError;
+use std::collections::{HashSet, TryReserveError};
 use std::sync::Arc;
 
 use tidemill_rdb::VersionCheck;
@@ -8,7 +8,7 @@ use tidemill_rdb::payload::Payload;
 use tidemill_script::{Abort, Answer, Host, Interrupt, LoadError, Protocol};
 
 use super::shebang::{Shebang, value_of};
-use crate::limits::LIBRARY_LOAD_MS_MAX;
+use crate::limits::{FUNCTION_BYTES, FUNCTION_COPIES_MAX, LIBRARY_LOAD_MS_MAX};
 use crate::script::{
     ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot, UndeclaredKeys,
 };
@@ -104,14 +104,22 @@ pub(super) fn load(shared: &Shared, name: &[u8], source: &[u8]) -> Result<Arc<Li
         LoadError::Syntax(text) => [b"Error compiling function: ", &text[..]].concat(),
         LoadError::Failed(error) => [b"Error registering functions: ", &error.message[..]].concat(),
     })?;
+    let named_bytes = loaded.iter().map(|function| {
+        FUNCTION_BYTES + function.name.len() + function.description.as_ref().map_or(0, Vec::len)
+    });
+    // A source may make names that are longer than itself.
+    if !shared.host.has_room(named_bytes.sum::<usize>().saturating_mul(FUNCTION_COPIES_MAX)) {
+        return Err([b"Error registering functions: ", NOT_ENOUGH_MEMORY].concat());
+    }
     let mut functions: Vec<LibraryFunction> = Vec::with_capacity(loaded.len());
+    let mut names: HashSet<Vec<u8>> = HashSet::with_capacity(loaded.len());
     for function in loaded {
         if !is_name(&function.name) {
             let text = b"Function names can only contain letters, numbers, or underscores(_) and \
                          must be at least one character long";
             return Err(text.to_vec());
         }
-        if functions.iter().any(|other| other.name.eq_ignore_ascii_case(&function.name)) {
+        if !names.insert(function.name.to_ascii_lowercase()) {
             return Err(b"Function already exists in the library".to_vec());
         }
         functions.push(LibraryFunction {

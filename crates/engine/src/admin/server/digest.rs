@@ -104,7 +104,7 @@ fn type_number(kind: Kind) -> u32 {
 pub(super) fn whole(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let shared = cx.shared;
     let mut digest = Digest::default();
-    for database in 0..shared.keyspace.databases_end() {
+    for database in shared.keyspace.written(0..usize::MAX) {
         let mut key_count = 0;
         cx.reader.section(&mut |section| key_count = shared.keyspace.key_count(database, section));
         if key_count > 0 {

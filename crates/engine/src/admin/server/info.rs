@@ -620,7 +620,7 @@ fn latency_stats(shared: &Shared, lines: &mut Lines<'_>) {
 fn keyspace(cx: &mut SessionCx<'_, '_>, lines: &mut Lines<'_>) {
     lines.title("Keyspace");
     let shared = cx.shared;
-    for database in 0..shared.keyspace.databases_end() {
+    for database in shared.keyspace.written(0..usize::MAX) {
         cx.reader.section(&mut |section| {
             let keys = shared.keyspace.key_count(database, section);
             let expires = shared.keyspace.expiring_count(database, section);

@@ -74,7 +74,7 @@ fn table_bytes(cx: &mut SessionCx<'_, '_>, database: usize) -> u64 {
 fn tables(cx: &mut SessionCx<'_, '_>) -> (Vec<(usize, u64)>, u64) {
     let shared = cx.shared;
     let (mut tables, mut all_keys) = (Vec::new(), 0);
-    for database in 0..shared.keyspace.databases_end() {
+    for database in shared.keyspace.written(0..usize::MAX) {
         let mut keys = 0;
         cx.reader.section(&mut |section| keys = shared.keyspace.key_count(database, section));
         if keys > 0 {

@@ -16,7 +16,7 @@ use crate::command::CommandId;
 use crate::error::CommandError;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
-use crate::limits::{SCRIPT_STEP_US_MAX, SEEN_SLOTS_MAX};
+use crate::limits::SCRIPT_STEP_US_MAX;
 use crate::memory::Room;
 use crate::script::{Holds, Kind, RunningScript};
 use tidemill_resp::request::ArgumentBuffer;
@@ -99,7 +99,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
             && lookups.stale_slot(shared).is_some()
         {
             // Its reads are of two moments: it may be running because of that alone.
-            return self.begin_anew(Restart::Locked(lookups.slots()));
+            return self.begin_anew(Restart::Stale(lookups.slots()));
         }
         let now_us = shared.clock.monotonic_us();
         if now_us < self.turn_end_us {
@@ -238,10 +238,5 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
                 false => Holds::Slots(unit.slots().collect(), unit.may_wait()),
             });
         }
-    }
-
-    /// True if too many keys were looked at without locks for locking them one by one.
-    pub(super) fn saw_many(&self) -> bool {
-        matches!(&self.state.reach, Reach::Lookups(lookups) if lookups.len() > SEEN_SLOTS_MAX)
     }
 }

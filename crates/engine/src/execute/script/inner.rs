@@ -19,7 +19,7 @@ use crate::execute::credit::is_exempt;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
 use crate::execute::unit::{close_gate, run_inner};
-use crate::limits::{COUNTED_TOGETHER_MAX, OUTBOX_BYTES_MAX};
+use crate::limits::{OUTBOX_BYTES_MAX, SEEN_SLOTS_MAX};
 use crate::shared::Shared;
 use tidemill_store::{KeyHash, SlotNumber};
 
@@ -147,7 +147,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         let shared: &'k Shared = self.executor.shared;
         let is_whole = command.scope == Scope::Keyspace;
         let handler = self.executor.handlers.of(id);
-        if is_whole || self.saw_many() {
+        if is_whole || lookups.len() > SEEN_SLOTS_MAX {
             let slots = lookups.slots();
             self.state.reach = Reach::Lookups(lookups);
             return Err(Refusal::Restart(Restart::Locked(slots)));
@@ -175,7 +175,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if let Some(slots) = slots {
             return Err(Refusal::Restart(Restart::Locked(slots)));
         }
-        self.executor.count_call();
+        self.state.notes.ran.note_unprocessed();
         if let Err(stop) = outcome {
             let Stop::Error(error) = *stop else {
                 unreachable!("a read within a run neither blocks nor waits")
@@ -386,13 +386,13 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
                 elapsed_ns
             }
         };
-        if self.state.notes.ran.len() >= COUNTED_TOGETHER_MAX {
-            let ran = std::mem::take(&mut self.state.notes.ran);
-            self.executor.count_inner(&ran);
-            // Those before are in the statistics.
-            self.executor.worker.begin_lookups();
+        if self.state.notes.ran.is_full() {
+            match self.state.may_begin_anew() {
+                true => self.state.notes.ran.sum_up(),
+                false => self.state.notes.ran.count(&mut self.executor),
+            }
         }
-        self.state.notes.ran.push((id, elapsed_ns));
+        self.state.notes.ran.push(id, elapsed_ns);
         if let Some(line) = self.executor.inner_line(command, args) {
             self.state.notes.lines.push(line);
         }

@@ -11,6 +11,9 @@
 //!   for what cannot be taken back: messages, events, commands on whole databases ask for the token
 //!   first.
 //!
+//! A run that begins anew has executed nothing: its commands wait for its end, or for the token,
+//! before the statistics have them ([`ran`]).
+//!
 //! Commands run by [`run_inner`](super::unit::run_inner), as those of `EXEC` do ([`inner`]). A run
 //! that takes long ends its turn ([`suspended`]): it has the token then or no lock at all, so that
 //! at most one unit of the server waits for its next turn.
@@ -18,6 +21,7 @@
 mod host;
 mod inner;
 mod prepare;
+mod ran;
 mod replies;
 mod run;
 mod state;

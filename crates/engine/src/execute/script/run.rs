@@ -108,8 +108,8 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
                     call.undeclared().note();
                 }
                 match restart {
-                    Restart::Locked(slots) if attempts >= READ_ATTEMPTS_MAX => seen = Some(slots),
-                    Restart::Locked(_) => {}
+                    Restart::Stale(_) if attempts < READ_ATTEMPTS_MAX => {}
+                    Restart::Stale(slots) | Restart::Locked(slots) => seen = Some(slots),
                     Restart::Token => return Step::Wait(WaitTarget::Token),
                     Restart::Wait(place) => return Step::Wait(place),
                 }
@@ -401,7 +401,7 @@ fn judge<'k, E: Enter>(
         let slots = lookups.slots();
         executor.worker.uncount_lookups();
         executor.session.select(state.database);
-        return Ended::Restart(Restart::Locked(slots));
+        return Ended::Restart(Restart::Stale(slots));
     }
     Ended::Finished(result)
 }
@@ -442,7 +442,7 @@ fn answer<E: Enter>(
 ) {
     leave_table(executor.shared, state);
     executor.session.select(state.database);
-    executor.count_inner(&state.notes.ran);
+    state.notes.ran.count(executor);
     executor.show_script(request.command, request.args, &state.notes.lines);
     match result {
         Ok(reply) => {

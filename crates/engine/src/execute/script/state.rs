@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{KeyHash, SlotNumber, gate};
 
 use super::prepare::Call;
+use super::ran::RanCommands;
 use crate::access::context::Lookups;
 use crate::access::section::{Enter, ReadSide};
 use crate::access::unit::Unit;
-use crate::command::CommandId;
 use crate::script::RunningScript;
 use crate::slots::parking::WaitTarget;
 
 /// Reason for which a run ends without a result and begins anew. Nothing of it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Restart {
-    /// It read without locks, and that does not count or is not enough: under the locks of these
-    /// slots, and with the token if it looked at more than can be locked so.
+    /// Its reads without locks do not count. Those of the next attempt may; the last one locks
+    /// these slots.
+    Stale(Vec<SlotNumber>),
+    /// To read without locks is not enough for it: under the locks of these slots, and with the
+    /// token if it looked at more than can be locked so.
     Locked(Vec<SlotNumber>),
     /// It needs what only the holder of the token gets.
     Token,
@@ -84,8 +86,8 @@ pub(super) struct RunState<'k> {
 /// Notes on commands that ran, which wait until the run counts.
 #[derive(Debug, Default)]
 pub(super) struct RunNotes {
-    /// Commands with the nanoseconds that each took.
-    pub(super) ran: SmallVec<[(CommandId, u64); 2]>,
+    /// Commands, for the statistics.
+    pub(super) ran: RanCommands,
     /// Lines for monitors.
     pub(super) lines: Vec<Vec<u8>>,
 }
@@ -118,6 +120,23 @@ impl<'k> RunState<'k> {
         match &mut self.reach {
             Reach::Unit(unit) => Some(unit),
             Reach::Lookups(_) | Reach::Lent => None,
+        }
+    }
+
+    /// True if the run may still begin anew, so that nothing of it may be in the statistics yet:
+    ///
+    /// - A run without locks, up to its end. A slot that it has read may change, for which its
+    ///   interrupts and its end look ([`Restart::Stale`]); it may look up too many keys or call a
+    ///   command that needs locks ([`Restart::Locked`]). It takes no token.
+    /// - A unit without the token. Somebody else may have the token when it asks for it: for a slot
+    ///   that is taken, for what cannot be taken back, or for another turn ([`Restart::Token`]).
+    ///
+    /// A unit with the token, or while nobody else runs, does not: it waits for slots itself, so
+    /// there is no [`Restart::Wait`], needs no token, and keeps the one that it has up to its end.
+    pub(super) fn may_begin_anew(&self) -> bool {
+        match &self.reach {
+            Reach::Unit(unit) => !unit.may_wait(),
+            Reach::Lookups(_) | Reach::Lent => true,
         }
     }
 

@@ -25,16 +25,16 @@ use crate::script::{Holds, Kind, RunningScript};
 use crate::shared::{Shared, log_level};
 use crate::slots::mailbox::Message;
 use crate::slots::parking::{Ticket, WaitTarget};
-use crate::worker::Worker;
 use crate::worker::scripts::Machine;
 use crate::worker::session::{ReplyMode, Session};
+use crate::worker::{AttemptLookups, Worker};
 
 /// Access of a suspended run to keys.
 enum SuspendedReach {
     Unit(Box<SuspendedUnit>),
-    /// Lookups, and how often databases had been replaced then: the gate is passed before the run
-    /// goes on.
-    Lookups(Lookups, u64),
+    /// Lookups, what they count, and how often databases had been replaced then: the gate is passed
+    /// before the run goes on.
+    Lookups(Lookups, AttemptLookups, u64),
 }
 
 /// A run between two turns.
@@ -138,7 +138,8 @@ pub(super) fn suspend<'k, E: Enter>(
             SuspendedReach::Unit(Box::new(unit.suspend()))
         }
         Reach::Lookups(lookups) => {
-            SuspendedReach::Lookups(lookups, executor.shared.keyspace.replaced_count())
+            let counted = executor.worker.take_lookups();
+            SuspendedReach::Lookups(lookups, counted, executor.shared.keyspace.replaced_count())
         }
         Reach::Lent => unreachable!("no command runs between two turns"),
     };
@@ -173,10 +174,11 @@ impl Suspended {
         let shared: &'k Shared = executor.shared;
         let reach = match self.reach {
             SuspendedReach::Unit(unit) => Reach::Unit(unit.resume(shared, executor.worker)),
-            SuspendedReach::Lookups(mut lookups, replaced_count) => {
+            SuspendedReach::Lookups(mut lookups, counted, replaced_count) => {
                 if shared.keyspace.replaced_count() != replaced_count {
                     lookups.spoil();
                 }
+                executor.worker.go_on_with_lookups(counted);
                 Reach::Lookups(lookups)
             }
         };
@@ -272,7 +274,7 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
             Ended::Restart(restart) => {
                 leave_table(self.shared, &mut state);
                 match restart {
-                    Restart::Locked(_) => {
+                    Restart::Stale(_) | Restart::Locked(_) => {
                         // Without locks again, it would take as long again: with the token.
                         self.session.lock_attempts = LOCK_ATTEMPTS_MAX;
                         self.run_pending(pending)

@@ -17,7 +17,6 @@ use crate::access::expired_fields::{
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
-use crate::limits::REAPED_FIELDS_MAX;
 use crate::memory::Room;
 
 pub(super) const SET_EVENT: Event = Event::new(EventClass::HASH, "hset");
@@ -207,15 +206,14 @@ pub(super) fn change<T>(
         old = None;
     }
     let mut result = None;
-    let mut expired = Vec::new();
+    let (mut expired, mut leaves_some) = (Vec::new(), !expires_unnamed);
     let (mut sets_expiry, mut change_count) = (false, 0);
     let is_published = edit.change_behind::<Hash<'_>>(event, |hash| {
         if let Some(clock) = due_clock.filter(|_| expires_unnamed) {
-            expired = delete_due_fields(hash, clock);
+            (expired, leaves_some) = delete_due_fields(room, hash, clock);
         }
-        let may_leave_some = !expires_unnamed || expired.len() == REAPED_FIELDS_MAX;
         let mut changing = Change {
-            due_clock: due_clock.filter(|_| may_leave_some),
+            due_clock: due_clock.filter(|_| leaves_some),
             edit: hash,
             entries_max,
             tally: Tally {

@@ -12,6 +12,7 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
+use crate::memory;
 
 const fn event(name: &'static str) -> Event {
     Event::new(EventClass::STREAM, name)
@@ -148,15 +149,18 @@ pub(super) fn set_id(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn destroy(cx: &mut Cx<'_, '_>) -> Outcome {
     let names = names(cx);
-    let is_there = existing_stream(cx)?.group(names.group).is_some();
-    if is_there {
+    let stream = existing_stream(cx)?;
+    let group = stream.group(names.group);
+    if let Some(group) = &group {
+        let consumers = stream.consumers(group.number).map(|(_, consumer)| consumer.number);
+        let consumers = memory::collect(consumers)?;
         change(cx, names.key, Some(event("xgroup-destroy")), |stream| {
-            stream.remove_group(names.group);
+            stream.remove_group(names.group, &consumers);
         })?;
         // Consumers of the group wait in vain.
         cx.note_ready(names.key);
     }
-    cx.reply.integer(i64::from(is_there));
+    cx.reply.integer(i64::from(group.is_some()));
     Ok(())
 }
 

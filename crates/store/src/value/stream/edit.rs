@@ -220,12 +220,11 @@ impl<'h> StreamEdit<'h> {
         self.directory().set_group(name, group);
     }
 
-    /// Removes a group with its consumers and pending entries. False if there is none.
-    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+    /// Removes a group with its consumers, whose numbers are all in `consumers`, and pending
+    /// entries. False if there is none.
+    pub fn remove_group(&mut self, name: &[u8], consumers: &[u64]) -> bool {
         let Some(group) = self.view().group(name) else { return false };
-        let consumers = self.view().consumers(group.number);
-        let consumers: Vec<u64> = consumers.map(|(_, consumer)| consumer.number).collect();
-        for consumer in consumers {
+        for &consumer in consumers {
             self.directory().remove(consumer, &[]);
             pending::remove_all(&mut self.arena, &mut self.parts.by_consumer, consumer);
         }

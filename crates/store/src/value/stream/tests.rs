@@ -325,7 +325,11 @@ fn change_groups(edit: &mut StreamEdit<'_>, plain: &mut Plain, random: &mut Rand
             });
         }
         1 if random.below(8) == 0 => {
-            assert_eq!(edit.remove_group(&name), plain.groups.remove(&name).is_some());
+            let view = edit.view();
+            let numbers = |group: Group| view.consumers(group.number).map(|(_, one)| one.number);
+            let consumers: Vec<u64> = view.group(&name).into_iter().flat_map(numbers).collect();
+            let is_there = plain.groups.remove(&name).is_some();
+            assert_eq!(edit.remove_group(&name, &consumers), is_there);
         }
         _ => {
             let nth = random.below(plain.groups.len());

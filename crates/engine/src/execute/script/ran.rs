@@ -1,0 +1,131 @@
+//! Commands that a run has executed, until the statistics have them.
+//!
+//! A run that begins anew has executed nothing, so its commands wait while that may happen
+//! ([`may_begin_anew`](super::state::RunState::may_begin_anew)), and so do its hits and misses. A
+//! run may execute any number of commands meanwhile: those beyond [`COUNTED_TOGETHER_MAX`] are
+//! summed up by command and duration. The rejected alternative is to count at once and to take that
+//! back: others would see counters go down, and `CONFIG RESETSTAT` may have come between.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use crate::command::CommandId;
+use crate::execute::executor::Executor;
+use crate::limits::COUNTED_TOGETHER_MAX;
+
+/// Leading bits of a duration by which calls are summed up. They are those by which
+/// [`TimeHistogram`](crate::telemetry::histogram::TimeHistogram) tells durations apart, so the mean
+/// of a sum is in the bucket of each of its calls.
+const DURATION_BITS: u32 = 6;
+
+/// Calls of one command whose durations are about the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    calls: u64,
+    /// Nanoseconds of all of them together.
+    ns: u64,
+}
+
+/// Commands that a run has executed and that are not in the statistics.
+#[derive(Debug, Default)]
+pub(super) struct RanCommands {
+    /// The last ones, with the nanoseconds that each took.
+    latest: SmallVec<[(CommandId, u64); 2]>,
+    /// Those before, by command and duration; few, whatever their number.
+    earlier: BTreeMap<(CommandId, u64), Sum>,
+    /// Number of those that `total_commands_processed` does not have either.
+    unprocessed_count: u64,
+}
+
+impl RanCommands {
+    /// Adds a command with the nanoseconds that it took.
+    pub(super) fn push(&mut self, id: CommandId, elapsed_ns: u64) {
+        self.latest.push((id, elapsed_ns));
+    }
+
+    /// A command read without locks. One of a unit has been counted as processed when it ended.
+    pub(super) fn note_unprocessed(&mut self) {
+        self.unprocessed_count += 1;
+    }
+
+    /// True if the last ones are to be counted or summed up before the next command.
+    pub(super) fn is_full(&self) -> bool {
+        self.latest.len() >= COUNTED_TOGETHER_MAX
+    }
+
+    /// Sums the last ones up, which are not to be counted yet.
+    #[cold]
+    pub(super) fn sum_up(&mut self) {
+        for (id, ns) in self.latest.drain(..) {
+            let sum = self.earlier.entry((id, leading_bits(ns))).or_default();
+            sum.calls += 1;
+            sum.ns += ns;
+        }
+    }
+
+    /// Counts all of them, and the lookups of the run.
+    pub(super) fn count<E>(&mut self, executor: &mut Executor<'_, '_, E>) {
+        executor.count_inner(&self.latest);
+        self.latest.clear();
+        let earlier = std::mem::take(&mut self.earlier);
+        let unprocessed_count = std::mem::take(&mut self.unprocessed_count);
+        if executor.worker.replays() {
+            return;
+        }
+        let stats = executor.worker.stats(executor.shared);
+        stats.commands_processed.add(unprocessed_count);
+        for ((id, _), Sum { calls, ns }) in earlier {
+            executor.session.client.commands.add(calls);
+            let stats = stats.command(id);
+            stats.ran(calls, ns / calls, executor.worker.settings.latency_tracking);
+            stats.ns.add(ns % calls);
+        }
+    }
+}
+
+/// A duration without the bits that the histogram does not look at.
+fn leading_bits(ns: u64) -> u64 {
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(DURATION_BITS);
+    ns >> shift << shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::histogram::{TimeHistogram, Times};
+
+    #[test]
+    fn sums_keep_calls_and_times_in_bounded_memory() {
+        let table = crate::execute::commands();
+        let ids = [&b"get"[..], b"mget"].map(|name| table.find(name).expect("it is a command"));
+        let (exact, summed) = (TimeHistogram::default(), TimeHistogram::default());
+        let (mut ran, mut total_ns) = (RanCommands::default(), 0);
+        let mut random = 1_u64;
+        for number in 0..100 * COUNTED_TOGETHER_MAX {
+            // Mostly brief ones, and durations of all magnitudes up to some seconds.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let ns = (random >> 32) >> (number % 32);
+            exact.record(ns, 1);
+            total_ns += ns;
+            if ran.is_full() {
+                ran.sum_up();
+            }
+            ran.push(ids[number % 2], ns);
+        }
+        assert!(ran.latest.len() <= COUNTED_TOGETHER_MAX);
+        ran.sum_up();
+        assert!(ran.earlier.len() <= 2 * 32 * 32, "{} sums", ran.earlier.len());
+        for &Sum { calls, ns } in ran.earlier.values() {
+            summed.record(ns / calls, calls);
+        }
+        let sums = || ran.earlier.values();
+        assert_eq!(sums().map(|sum| sum.calls).sum::<u64>(), 100 * COUNTED_TOGETHER_MAX as u64);
+        assert_eq!(sums().map(|sum| sum.ns).sum::<u64>(), total_ns);
+        let [exact, summed] = [exact, summed].map(|times| Times::of([&times].into_iter()));
+        for permille in 0..=1000 {
+            let percent = f64::from(permille) / 10.0;
+            assert_eq!(summed.percentile_ns(percent), exact.percentile_ns(percent), "{percent} %");
+        }
+    }
+}

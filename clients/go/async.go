@@ -23,7 +23,7 @@ func (f *Future) Wait(ctx context.Context) Reply {
 	case <-f.done:
 		return f.reply
 	case <-ctx.Done():
-		return failedReply(maybeSent(context.Cause(ctx)))
+		return failedReply(maybeSent(endOf(ctx)))
 	}
 }
 
@@ -64,9 +64,6 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 		r.recycle()
 		c.node.unawaited.Add(-1)
 		written()
-		if reply.kind == KindError && c.follower != nil {
-			c.leaveDemoted(reply)
-		}
 		guarded(reply)
 	}
 	c.node.unawaited.Add(1) // from here on everybody uses the first pipe

@@ -103,6 +103,6 @@ func pauseFor(ctx context.Context, length time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return endOf(ctx)
 	}
 }

@@ -82,7 +82,7 @@ func runBatch(ctx context.Context, to runner, b *Batch) ([]Reply, error) {
 	r.wire = append(r.wire[:0], b.wire...)
 	info := &commandInfo{name: "BATCH", flags: b.flags}
 	if len(r.wire) > batchOwnBytes {
-		info.flags |= commandBlocks
+		info.flags |= commandAlone
 	}
 	return b.replies(to.run(ctx, r, info), b.count)
 }
@@ -183,7 +183,7 @@ func (b *Batch) outcome(replies []Reply) ([]Reply, error) {
 func (c *Client) Watch(
 	ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string,
 ) ([]Reply, error) {
-	d, err := c.Dedicate(ctx)
+	d, err := dedicate(ctx, c.own, true)
 	if err != nil {
 		return nil, err
 	}

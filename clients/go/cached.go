@@ -85,7 +85,7 @@ func (d *Cached) run(ctx context.Context, r *request, info *commandInfo) Reply {
 		case <-e.landed:
 		case <-ctx.Done():
 			r.recycle()
-			return failedReply(maybeSent(context.Cause(ctx)))
+			return failedReply(maybeSent(endOf(ctx)))
 		}
 	}
 	if e.reply.kind == KindNone || e.reply.kind == KindError {

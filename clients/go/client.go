@@ -71,17 +71,10 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 	if c.node.cache != nil {
 		defer c.node.cache.afterWrite(r, info)()
 	}
-	want := r.want
-	var reply Reply
 	if info.needsOwn(r.wire) {
-		reply = c.own.run(ctx, r, info)
-	} else {
-		reply = sendTo(ctx, c.node, r, info.flags, c.options)
+		return c.own.run(ctx, r, info, info.mayBlock(r.wire))
 	}
-	if c.follower != nil && (reply.Err() != nil || want > 1) {
-		c.leaveDemoted(reply)
-	}
-	return reply
+	return sendTo(ctx, c.node, r, info.flags, c.options)
 }
 
 // sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when
@@ -160,8 +153,9 @@ func WithIdempotent(ctx context.Context) context.Context {
 func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
 
 // Shutdown refuses new operations and ends subscriptions, waits for pending ones while ctx lasts,
-// then closes all connections and with them blocked commands. Its error is the context's, when
-// something was still pending: that ends with ErrMaybeSent or ErrNotSent, and ErrClosed.
+// then closes all connections and with them blocked commands. A Watch is pending until it returns,
+// a [Dedicated] only during a command. The error is the context's, when something was still
+// pending: that ends with ErrMaybeSent or ErrNotSent, and ErrClosed, as blocked commands do.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
@@ -172,7 +166,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		c.follower.group.Wait()
 	}
 	c.own.refuse()
-	err := c.node.close(ctx)
+	c.node.refuse()
+	err := errors.Join(c.own.drain(ctx), c.node.close(ctx))
 	c.own.close()
 	return err
 }

@@ -165,7 +165,7 @@ func (c *Cluster) attempt(
 	sent.wire = append(sent.wire, r.wire...)
 	var reply Reply
 	if own {
-		reply = target.own.run(ctx, sent, info)
+		reply = target.own.run(ctx, sent, info, info.mayBlock(r.wire))
 	} else {
 		var reusable bool
 		if reply, reusable = c.noticed(sendOnce(ctx, target.node, sent)); reusable {
@@ -340,7 +340,7 @@ func (c *Cluster) refresh(ctx context.Context) (changed bool, err error) {
 		})
 		return changed, nil
 	}
-	return false, fmt.Errorf("no node told the cluster's topology: %w", errors.Join(failures...))
+	return false, fmt.Errorf("no node told the cluster's topology: %w", joinFailures(failures...))
 }
 
 // askSlots asks one node for the topology.
@@ -369,7 +369,7 @@ func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool)
 		n.own.refuse()
 	}
 	for _, n := range gone {
-		err = errors.Join(err, n.close(ctx))
+		err = errors.Join(err, n.own.drain(ctx), n.close(ctx))
 		n.own.close()
 	}
 	return err

@@ -143,7 +143,7 @@ func (c *Cluster) sendPart(
 		r.wire = append(r.wire, item.wire...)
 	}
 	if len(r.wire) > batchOwnBytes {
-		flags |= commandBlocks
+		flags |= commandAlone
 	}
 	reply, reusable := c.attempt(ctx, target, r, &commandInfo{name: "BATCH", flags: flags}, false)
 	if reusable {
@@ -230,7 +230,7 @@ func split(wire []byte, info *commandInfo) (parts *Batch, positions [][]int) {
 }
 
 // splitFailure is the outcome when a part failed, nil when none did. Only when no part can have
-// been executed is it "not sent", or the server's own error.
+// been executed is it "not sent" or, where all were refused, the server's own error.
 func splitFailure(replies []Reply, info *commandInfo) *Reply {
 	var first *Reply
 	refused, unsent := 0, 0
@@ -252,12 +252,11 @@ func splitFailure(replies []Reply, info *commandInfo) *Reply {
 	if first == nil || refused == len(replies) || unsent == len(replies) || harmless {
 		return first
 	}
-	var stage *stageError
-	cause := first.Err()
-	if errors.As(cause, &stage) {
-		cause = stage.cause
+	stage, unexecuted := maybeSent, refused+unsent
+	if unexecuted == len(replies) {
+		stage = notSent
 	}
-	failed := failedReply(maybeSent(&splitError{len(replies), refused + unsent, cause}))
+	failed := failedReply(stage(&splitError{len(replies), unexecuted, causeOf(first.Err())}))
 	return &failed
 }
 

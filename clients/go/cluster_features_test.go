@@ -622,6 +622,9 @@ func TestSplitFailure_TellsWhatMayHaveHappened(t *testing.T) {
 		{del, []Reply{unknown, unsent}, true, true},
 		{del, []Reply{refused, refused}, true, false},
 		{del, []Reply{ok, refused}, true, true},
+		{del, []Reply{refused, unsent}, false, false},
+		{del, []Reply{unsent, refused}, false, false},
+		{del, []Reply{ok, refused, unsent}, true, true},
 		{mget, []Reply{ok, refused}, true, false},
 	} {
 		failed := splitFailure(test.replies, test.info)

@@ -60,7 +60,7 @@ type clusterWalk struct {
 func (w *clusterWalk) failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		return notSent(context.Cause(ctx))
+		return notSent(endOf(ctx))
 	case err == nil:
 		return notSent(ErrClosed)
 	}

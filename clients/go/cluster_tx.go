@@ -94,7 +94,7 @@ func (c *Cluster) dedicate(ctx context.Context, slot int) (*Dedicated, error) {
 	if n == nil {
 		return nil, notSent(ErrNoNode)
 	}
-	return dedicate(ctx, n.own)
+	return dedicate(ctx, n.own, false)
 }
 
 // Watch is [Client.Watch] for keys of one slot. body runs once, on the node that accepted the
@@ -117,7 +117,7 @@ func (c *Cluster) Watch(
 		n, err := c.pick(slot), notSent(ErrNoNode)
 		if n != nil {
 			var d *Dedicated
-			if d, err = dedicate(ctx, n.own); err == nil {
+			if d, err = dedicate(ctx, n.own, true); err == nil {
 				if err = d.Watch(ctx, keys...).Err(); err == nil {
 					defer d.Close()
 					return watched(ctx, d, body)

@@ -29,6 +29,7 @@ const (
 	commandAny        // one part's success is enough
 	commandVaries     // answers differently though its key was not written
 	commandEndsScript // is obeyed while a script makes the server answer BUSY to all others
+	commandAlone      // would make others on the shared pipe wait: a large batch
 )
 
 // commandInfo is one row of the generated table.
@@ -70,18 +71,23 @@ func upper(name string) string { return string(bytes.ToUpper([]byte(name))) }
 
 // needsOwn is true for what cannot share the pipe.
 func (info *commandInfo) needsOwn(wire []byte) bool {
-	if info.flags&(commandBlocks|commandChanges|commandListens|commandBlocksIf) == 0 {
+	const always = commandChanges | commandListens | commandAlone
+	if info.flags&(always|commandBlocks|commandBlocksIf) == 0 {
 		return false
 	}
+	return info.flags&always != 0 || info.mayBlock(wire)
+}
+
+// mayBlock is true for what may wait for data.
+func (info *commandInfo) mayBlock(wire []byte) bool {
 	if info.flags&commandBlocksIf != 0 {
 		for arg := range wireArgs(wire) {
 			if bytes.EqualFold(arg, []byte("BLOCK")) {
 				return true
 			}
 		}
-		return false
 	}
-	return true
+	return info.flags&commandBlocks != 0
 }
 
 // refusal is why a command cannot be sent on any connection of the client, nil when it can.

@@ -25,12 +25,12 @@ func dial(ctx context.Context, options *Options, address string, extra ...[]any)
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = handshake(ctx, conn, options, extra)
 	if !stop() && err == nil {
-		err = context.Cause(ctx)
+		err = endOf(ctx)
 	}
 	if err != nil {
 		_ = conn.Close()
 		if ctx.Err() != nil {
-			err = errors.Join(context.Cause(ctx), err)
+			err = errors.Join(endOf(ctx), err)
 		}
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package tidemill
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -49,31 +50,87 @@ var (
 	ErrTimeout = errors.New("tidemill: no reply within the IO timeout")
 )
 
-// stageError ties a cause to the answer of "may I retry?".
+// stageError ties a cause to the answer of "may I retry?". The answer of another operation in the
+// cause (a Dialer or Credentials may return one) is hidden: an error has one stage at most.
 type stageError struct {
 	stage error
 	cause error
 }
 
-func (e *stageError) Error() string   { return e.stage.Error() + ": " + e.cause.Error() }
-func (e *stageError) Unwrap() []error { return []error{e.stage, e.cause} }
+func (e *stageError) Error() string { return e.stage.Error() + ": " + e.cause.Error() }
 
-func notSent(cause error) error {
-	if errors.Is(cause, ErrNotSent) {
-		return cause
+// Is and As search the cause in place of an Unwrap, which could hide nothing of it.
+func (e *stageError) Is(target error) bool {
+	if target == ErrNotSent || target == ErrMaybeSent {
+		return target == e.stage
 	}
-	return &stageError{ErrNotSent, cause}
+	return errors.Is(e.cause, target)
 }
 
-func maybeSent(cause error) error { return &stageError{ErrMaybeSent, cause} }
+func (e *stageError) As(target any) bool { return errors.As(e.cause, target) }
+
+func notSent(cause error) error { return &stageError{ErrNotSent, causeOf(cause)} }
+
+func maybeSent(cause error) error { return &stageError{ErrMaybeSent, causeOf(cause)} }
+
+// causeOf is an error without its stage.
+func causeOf(err error) error {
+	if staged, ok := err.(*stageError); ok {
+		return staged.cause
+	}
+	return err
+}
+
+// joinFailures joins errors of parts. Where some were not sent and some have an unknown outcome,
+// that of the whole is unknown.
+func joinFailures(failures ...error) error {
+	err := errors.Join(failures...)
+	if errors.Is(err, ErrNotSent) && errors.Is(err, ErrMaybeSent) {
+		return maybeSent(err)
+	}
+	return err
+}
+
+// contextError is a context's end with its cause. That is often the failure of another operation
+// (errgroup.WithContext makes it so), whose outcome is not the one of the operation that ends here:
+// its stage and its answer are hidden.
+type contextError struct {
+	end   error
+	cause error
+}
+
+func (e *contextError) Error() string { return e.end.Error() + ": " + e.cause.Error() }
+
+func (e *contextError) Is(target error) bool {
+	_, isAnswer := target.(ServerCode)
+	if isAnswer || target == ErrNotSent || target == ErrMaybeSent || target == ErrTxAborted {
+		return false
+	}
+	return errors.Is(e.end, target) || errors.Is(e.cause, target)
+}
+
+func (e *contextError) As(target any) bool {
+	if _, isAnswer := target.(**ServerError); isAnswer {
+		return false
+	}
+	return errors.As(e.end, target) || errors.As(e.cause, target)
+}
+
+// endOf is why an operation ends whose context is over.
+func endOf(ctx context.Context) error {
+	end, cause := ctx.Err(), context.Cause(ctx)
+	if (end == context.Canceled || end == context.DeadlineExceeded) && cause == end {
+		return end
+	}
+	return &contextError{end, cause}
+}
 
 // keepUnknown is the outcome of an attempt after another one: what was not sent this time may have
 // been executed then.
 func keepUnknown(earlier, reply Reply) Reply {
-	var stage *stageError
 	if reply.kind == KindNone && errors.Is(earlier.Err(), ErrMaybeSent) &&
-		errors.Is(reply.Err(), ErrNotSent) && errors.As(reply.Err(), &stage) {
-		return failedReply(maybeSent(stage.cause))
+		errors.Is(reply.Err(), ErrNotSent) {
+		return failedReply(maybeSent(reply.Err()))
 	}
 	return reply
 }

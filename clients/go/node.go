@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
 	"slices"
@@ -25,15 +26,18 @@ type node struct {
 	further   atomic.Pointer[[]*pipe] // see spread.go; nil for none
 	unawaited atomic.Int64            // asynchronous requests not answered yet
 
-	mu           sync.Mutex
-	pacing       pacing // of dials
-	lost         *pipe  // whose end the pacing knows
-	failure      error  // of the last dial, for those who wait for the next
-	widening     bool
-	stopWidening context.CancelFunc
-	attempt      *attempt
-	closed       bool
-	loose        map[net.Conn]struct{} // connections outside the pipe
+	life    context.Context // ends when new requests are refused
+	endLife context.CancelFunc
+
+	mu       sync.Mutex
+	pacing   pacing // of dials
+	lost     *pipe  // whose end the pacing knows
+	failure  error  // of the last dial, for those who wait for the next
+	widening bool
+	attempt  *attempt
+	closed   bool
+	retiring map[*pipe]struct{} // further pipes that were given up and have not ended
+	loose    map[net.Conn]*pipe // connections outside the pipe; nil for those without one of theirs
 }
 
 // attempt is a series of dials for which callers wait together.
@@ -41,11 +45,13 @@ type attempt struct {
 	done    chan struct{}
 	waiters int
 	last    error // guarded by the node's mutex
-	cancel  context.CancelFunc
 }
 
 func newNode(address string, options *Options) *node {
-	return &node{address: address, options: options, loose: map[net.Conn]struct{}{}}
+	n := &node{address: address, options: options, retiring: map[*pipe]struct{}{},
+		loose: map[net.Conn]*pipe{}}
+	n.life, n.endLife = context.WithCancel(context.Background())
+	return n
 }
 
 // acquire returns a live pipe, waiting for a connection while the context and ConnectWait last.
@@ -63,12 +69,15 @@ func (n *node) acquire(ctx context.Context) (*pipe, error) {
 		select {
 		case <-a.done:
 			p, err := n.leave(a)
-			if p != nil || err != nil {
-				return p, err
+			if err != nil {
+				return nil, notSent(err)
+			}
+			if p != nil {
+				return p, nil
 			}
 		case <-ctx.Done():
 			_, err := n.leave(a)
-			return nil, notSent(errors.Join(context.Cause(ctx), err))
+			return nil, notSent(errors.Join(endOf(ctx), err))
 		case <-timer.C:
 			_, err := n.leave(a)
 			if err == nil {
@@ -94,17 +103,17 @@ func (n *node) join() (*attempt, *pipe, error) {
 			n.lost = p
 			n.pacing.ended(time.Now(), n.options)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		n.attempt = &attempt{done: make(chan struct{}), cancel: cancel}
+		n.attempt = &attempt{done: make(chan struct{})}
 		if time.Now().Before(n.pacing.until) {
 			n.attempt.last = n.failure
 		}
-		go n.connect(ctx, n.attempt, n.pacing.until)
+		go n.connect(n.attempt, n.pacing.until)
 	}
 	n.attempt.waiters++
 	return n.attempt, nil, nil
 }
 
+// leave ends the wait for a series of dials; its error is why the last one failed.
 func (n *node) leave(a *attempt) (*pipe, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,22 +121,20 @@ func (n *node) leave(a *attempt) (*pipe, error) {
 	if p := n.current.Load(); p != nil && !p.gone.Load() {
 		return p, nil
 	}
-	if a.last == nil {
-		return nil, nil
-	}
-	return nil, notSent(a.last)
+	return nil, a.last
 }
 
 // connect dials until it succeeds, the error is final, or nobody waits any more. Dials keep apart
 // also when connections are made and lost at once.
-func (n *node) connect(ctx context.Context, a *attempt, at time.Time) {
-	defer a.cancel()
+func (n *node) connect(a *attempt, at time.Time) {
 	for {
-		_ = pauseFor(ctx, time.Until(at))
-		conn, err := dial(ctx, n.options, n.address, n.handshake()...)
+		_ = pauseFor(n.life, time.Until(at))
+		conn, err := dial(n.life, n.options, n.address, n.handshake()...)
 		n.mu.Lock()
-		if err == nil && n.closed {
-			_ = conn.Close()
+		if n.closed {
+			if err == nil {
+				_ = conn.Close()
+			}
 			err = ErrClosed
 		}
 		if err == nil {
@@ -221,18 +228,56 @@ func (n *node) connectLoose(
 	if n.isClosed() {
 		return nil, notSent(ErrClosed)
 	}
+	ctx, cancel := n.whileOpen(ctx)
+	defer cancel()
 	conn, err := dial(ctx, options, n.address, extra...)
-	if err != nil {
-		return nil, notSent(fmt.Errorf("connecting to %s: %w", n.address, err))
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		_ = conn.Close()
+		if err == nil {
+			_ = conn.Close()
+		}
 		return nil, notSent(ErrClosed)
 	}
-	n.loose[conn] = struct{}{}
+	if err != nil {
+		return nil, notSent(fmt.Errorf("connecting to %s: %w", n.address, err))
+	}
+	n.loose[conn] = nil
 	return conn, nil
+}
+
+// whileOpen is ctx, ended also when the node refuses new requests.
+func (n *node) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(n.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// pause waits; its error is the context's, or ErrClosed when the node refuses new requests.
+func (n *node) pause(ctx context.Context, length time.Duration) error {
+	ctx, cancel := n.whileOpen(ctx)
+	defer cancel()
+	err := pauseFor(ctx, length)
+	if err != nil && n.life.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+// adopt makes a pipe end with its connection, which connectLoose returned.
+func (n *node) adopt(p *pipe) {
+	n.mu.Lock()
+	_, isOpen := n.loose[p.conn]
+	if isOpen {
+		n.loose[p.conn] = p
+	}
+	n.mu.Unlock()
+	if !isOpen {
+		p.kill(ErrClosed)
+	}
 }
 
 func (n *node) forget(conn net.Conn) {
@@ -246,11 +291,33 @@ func (n *node) forget(conn net.Conn) {
 func (n *node) closeLoose() {
 	n.mu.Lock()
 	loose := n.loose
-	n.loose = map[net.Conn]struct{}{}
+	n.loose = map[net.Conn]*pipe{}
 	n.mu.Unlock()
-	for conn := range loose {
-		_ = conn.Close()
+	for conn, p := range loose {
+		if p != nil {
+			p.kill(ErrClosed)
+		} else {
+			_ = conn.Close()
+		}
 	}
+}
+
+// sharedPipes returns the node's pipes with those that are retiring; the mutex is held.
+func (n *node) sharedPipes() []*pipe {
+	return slices.AppendSeq(n.pipes(), maps.Keys(n.retiring))
+}
+
+// allPipes returns every pipe to the node, also those with one user.
+func (n *node) allPipes() []*pipe {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.sharedPipes()
+	for _, p := range n.loose {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // refuse lets no new request enter; those that did go on.
@@ -258,13 +325,8 @@ func (n *node) refuse() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
-	if n.attempt != nil {
-		n.attempt.cancel()
-	}
-	if n.widening {
-		n.stopWidening()
-	}
-	for _, p := range n.pipes() {
+	n.endLife()
+	for _, p := range n.sharedPipes() {
 		p.refuse(ErrClosed)
 	}
 }
@@ -272,8 +334,11 @@ func (n *node) refuse() {
 // close refuses new requests, waits for pending ones while ctx lasts, and closes all connections.
 func (n *node) close(ctx context.Context) error {
 	n.refuse()
+	n.mu.Lock()
+	all := n.sharedPipes() // no more come
+	n.mu.Unlock()
 	var err error
-	for _, p := range n.pipes() {
+	for _, p := range all {
 		err = errors.Join(err, p.drain(ctx))
 		p.kill(ErrClosed)
 		<-p.closed
@@ -284,19 +349,23 @@ func (n *node) close(ctx context.Context) error {
 
 // drain waits until nothing is pending in a pipe that refuses requests.
 func (p *pipe) drain(ctx context.Context) error {
+	return waitUntil(ctx, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.gauge.pending == 0 || p.dead != nil
+	})
+}
+
+// waitUntil looks every millisecond whether something came true.
+func waitUntil(ctx context.Context, isTrue func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for {
-		p.mu.Lock()
-		settled := p.gauge.pending == 0 || p.dead != nil
-		p.mu.Unlock()
-		if settled {
-			return nil
-		}
+	for !isTrue() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return endOf(ctx)
 		}
 	}
+	return nil
 }

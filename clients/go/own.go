@@ -24,9 +24,9 @@ func ownOptions(options *Options) *Options {
 type ownPool struct {
 	node    *node
 	options *Options
-	refused func(Reply) // told what a Dedicated was refused; nil outside of sentinels
 	mu      sync.Mutex
 	idle    []*ownPipe
+	pending int // operations that Shutdown waits for
 	closed  bool
 }
 
@@ -52,15 +52,17 @@ func (o *ownPool) take(ctx context.Context, bare bool) (*ownPipe, error) {
 		}
 		conn, err := o.connect(ctx, bare)
 		if err == nil {
-			return &ownPipe{newPipe(conn, o.options, nil), conn, bare}, nil
+			p := newPipe(conn, o.options, nil)
+			o.node.adopt(p)
+			return &ownPipe{p, conn, bare}, nil
 		}
 		pace.failed(time.Now(), o.options)
 		if finalError(err) || errors.Is(err, ErrClosed) || pace.until.After(until) {
 			return nil, err
 		}
-		if cause := pauseFor(ctx, time.Until(pace.until)); cause != nil {
+		if cause := o.node.pause(ctx, time.Until(pace.until)); cause != nil {
 			if !errors.Is(err, cause) { // a Dialer may answer with an error of its own
-				err = notSent(errors.Join(cause, err))
+				err = notSent(errors.Join(cause, causeOf(err)))
 			}
 			return nil, err
 		}
@@ -113,6 +115,27 @@ func (o *ownPool) refuse() {
 	o.mu.Unlock()
 }
 
+// count adds to the operations that Shutdown waits for; false: no new one may begin any more.
+func (o *ownPool) count(change int, isNew bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if isNew && o.closed {
+		return false
+	}
+	o.pending += change
+	return true
+}
+
+// drain waits until nothing is pending that was begun before refuse. What may be blocked does not
+// count.
+func (o *ownPool) drain(ctx context.Context) error {
+	return waitUntil(ctx, func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.pending == 0
+	})
+}
+
 func (o *ownPool) close() {
 	o.refuse()
 	o.dropIdle()
@@ -134,11 +157,21 @@ func (o *ownPool) dropIdle() {
 // run executes r on a connection of its own. Its context's end closes the connection, which makes
 // the server forget the blocked command. What may be repeated is, for ConnectWait after the first
 // failure.
-func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply {
-	if err := info.refusal(); err != nil {
+func (o *ownPool) run(
+	ctx context.Context, r *request, info *commandInfo, mayBlock bool,
+) Reply {
+	err, waitedFor := info.refusal(), 1
+	if mayBlock {
+		waitedFor = 0
+	}
+	if err == nil && !o.count(waitedFor, true) {
+		err = notSent(ErrClosed)
+	}
+	if err != nil {
 		r.recycle()
 		return failedReply(err)
 	}
+	defer o.count(-waitedFor, false)
 	var until time.Time
 	var pace pacing
 	var reply Reply
@@ -165,7 +198,7 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 			return reply
 		}
 		pace.ended(time.Now(), o.options)
-		if err := pauseFor(ctx, time.Until(pace.until)); err != nil {
+		if err := o.node.pause(ctx, time.Until(pace.until)); err != nil {
 			r.recycle()
 			return keepUnknown(reply, failedReply(notSent(err)))
 		}
@@ -181,17 +214,28 @@ type Dedicated struct {
 	pipe   *ownPipe
 	closed atomic.Bool
 	dirty  bool
+	// one operation as a whole, which Shutdown waits for; otherwise each command is one
+	isWatch bool
 }
 
-// Dedicate opens a connection for one user.
-func (c *Client) Dedicate(ctx context.Context) (*Dedicated, error) { return dedicate(ctx, c.own) }
+// Dedicate opens a connection for one user. [Client.Shutdown] waits for its pending command, not
+// for its Close.
+func (c *Client) Dedicate(ctx context.Context) (*Dedicated, error) {
+	return dedicate(ctx, c.own, false)
+}
 
-func dedicate(ctx context.Context, pool *ownPool) (*Dedicated, error) {
+func dedicate(ctx context.Context, pool *ownPool, isWatch bool) (*Dedicated, error) {
+	if isWatch && !pool.count(1, true) {
+		return nil, notSent(ErrClosed)
+	}
 	p, err := pool.take(ctx, false)
 	if err != nil {
+		if isWatch {
+			pool.count(-1, false)
+		}
 		return nil, err
 	}
-	d := &Dedicated{pool: pool, pipe: p}
+	d := &Dedicated{pool: pool, pipe: p, isWatch: isWatch}
 	d.Commands = Commands{d}
 	return d, nil
 }
@@ -204,24 +248,36 @@ func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Repl
 	if d.closed.Load() {
 		err = notSent(ErrClosed) // the connection may have another user
 	}
+	waitedFor := d.waitedFor(info.mayBlock(r.wire))
+	if err == nil && !d.pool.count(waitedFor, !d.isWatch) {
+		err = notSent(ErrClosed)
+	}
 	if err != nil {
 		r.recycle()
 		return failedReply(err)
 	}
+	defer d.pool.count(-waitedFor, false)
 	if d.pool.node.cache != nil {
 		defer d.pool.node.cache.afterWrite(r, info)()
 	}
 	d.dirty = d.dirty || info.flags&commandChanges != 0
-	want := r.want
 	reply, reusable := d.pipe.do(ctx, r)
 	if reusable {
 		r.recycle()
 	}
 	d.dirty = d.dirty || reply.kind == KindNone
-	if d.pool.refused != nil && (reply.kind == KindError || want > 1) {
-		d.pool.refused(reply)
-	}
 	return reply
+}
+
+// waitedFor is what a command adds to the operations that Shutdown waits for.
+func (d *Dedicated) waitedFor(mayBlock bool) int {
+	switch {
+	case d.isWatch && mayBlock:
+		return -1
+	case d.isWatch || mayBlock:
+		return 0
+	}
+	return 1
 }
 
 // Close gives the connection back, or closes it when a command changed its state. Commands that
@@ -229,6 +285,9 @@ func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Repl
 func (d *Dedicated) Close() {
 	if !d.closed.Swap(true) {
 		d.pool.give(d.pipe, !d.dirty)
+		if d.isWatch {
+			d.pool.count(-1, false)
+		}
 	}
 }
 

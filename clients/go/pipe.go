@@ -20,6 +20,7 @@ import (
 // can have executed a command of it.
 type pipe struct {
 	conn        net.Conn
+	primary     *primaryConn  // conn without TLS, behind sentinels
 	pauseLength time.Duration // see gauge.pause; negative: never pause
 	limit       int           // requests pending at most
 	timeout     time.Duration // without a byte while replies are due
@@ -81,7 +82,7 @@ func newRawPipe(conn net.Conn, options *Options) *pipe {
 
 func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawReply) *pipe {
 	p := &pipe{
-		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout,
+		conn: conn, primary: primaryOf(conn), limit: options.MaxPending, timeout: options.IOTimeout,
 		ping:        options.PingInterval,
 		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1),
@@ -134,9 +135,9 @@ func (p *pipe) do(ctx context.Context, r *request) (reply Reply, reusable bool) 
 func (p *pipe) giveUp(ctx context.Context, r *request) (Reply, bool) {
 	switch {
 	case r.state.CompareAndSwap(stateQueued, stateWithdrawn):
-		return failedReply(notSent(context.Cause(ctx))), false
+		return failedReply(notSent(endOf(ctx))), false
 	case r.state.CompareAndSwap(stateSent, stateAbandoned):
-		return failedReply(maybeSent(context.Cause(ctx))), false
+		return failedReply(maybeSent(endOf(ctx))), false
 	}
 	<-r.wake
 	return r.reply, true
@@ -146,7 +147,7 @@ func (p *pipe) giveUp(ctx context.Context, r *request) (Reply, bool) {
 // given both roles instead. An error means that r never entered.
 func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return false, notSent(context.Cause(ctx))
+		return false, notSent(endOf(ctx))
 	}
 	independent := r.last.independent(rounds.Load())
 	p.mu.Lock()
@@ -201,7 +202,7 @@ func (p *pipe) waitForRoom(ctx context.Context) error {
 	select {
 	case <-room:
 	case <-ctx.Done():
-		err = notSent(context.Cause(ctx))
+		err = notSent(endOf(ctx))
 	}
 	p.mu.Lock()
 	if err == nil {
@@ -305,7 +306,7 @@ func (p *pipe) soloAbandon(ctx context.Context, r *request) (Reply, bool) {
 	reply := r.reply
 	p.readGo <- struct{}{}
 	if abandoned {
-		return failedReply(maybeSent(context.Cause(ctx))), false
+		return failedReply(maybeSent(endOf(ctx))), false
 	}
 	return reply, true
 }

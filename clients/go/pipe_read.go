@@ -213,6 +213,11 @@ func (p *pipe) settle() {
 	p.stats.Reads++
 	p.wakeWaiters()
 	p.mu.Unlock()
+	if p.primary != nil {
+		for _, r := range role.resolved {
+			p.primary.answered(r)
+		}
+	}
 	round, at := rounds.Load(), now()
 	for i, r := range role.resolved {
 		role.resolved[i] = nil

@@ -1,6 +1,7 @@
 package tidemill
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,7 +39,8 @@ func NewSentinel(sentinels []string, primary string, options Options) (*Client, 
 	if dialer == nil {
 		dialer = (&net.Dialer{}).DialContext
 	}
-	f := &follower{primary: primary, sentinels: sentinels}
+	f := &follower{primary: primary, sentinels: sentinels, dialer: dialer,
+		conns: map[*primaryConn]struct{}{}}
 	f.options = Options{Username: options.Sentinel.Username, Password: options.Sentinel.Password,
 		TLS:    options.Sentinel.TLS,
 		Dialer: dialer, DialTimeout: sentinelWait, ForceRESP2: true, BackoffMin: options.BackoffMin,
@@ -46,24 +48,14 @@ func NewSentinel(sentinels []string, primary string, options Options) (*Client, 
 		Logger:     options.Logger}.withDefaults()
 	options.Address = "primary " + primary
 	options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		address, err := f.resolve(ctx)
-		if err != nil {
-			return nil, err
-		}
-		wasLeft := f.isLeft(address)
-		conn, err := dialer(ctx, network, address)
-		if err == nil && f.isLeft(address) && !wasLeft {
-			_ = conn.Close() // the notice came while this connected
-			err = errDemoted
-		}
-		return conn, err
+		return f.dial(ctx, network)
 	}
 	setDefault(&options.ConnectWait, clusterWaitDefault)
 	c, err := New(options)
 	if err != nil {
 		return nil, err
 	}
-	f.client, c.follower, c.own.refused = c, f, c.leaveDemoted
+	f.client, c.follower = c, f
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
 	for _, sentinel := range sentinels {
@@ -81,17 +73,88 @@ type follower struct {
 	primary   string
 	sentinels []string
 	options   *Options // for the sentinels
+	dialer    func(ctx context.Context, network, address string) (net.Conn, error)
 	client    *Client
 	stop      context.CancelFunc
 	group     sync.WaitGroup
-	at        atomic.Pointer[string] // where the client connects to
-	left      atomic.Pointer[string] // the primary that was left last
-	refusedAt atomic.Int64           // when a READONLY was acted upon last, on now's clock
+	refusedAt atomic.Int64 // when a READONLY was acted upon last, on now's clock
+
+	mu    sync.Mutex                // guards conns, and changes of the rest
+	conns map[*primaryConn]struct{} // from before they are made until they are closed
+	at    atomic.Pointer[string]    // where the client connected to last
+	left  atomic.Pointer[string]    // the primary that was left last
+}
+
+// primaryConn is a connection that knows which server it was made to: several may be connected
+// while the primary changes.
+type primaryConn struct {
+	net.Conn // nil while it is being made
+	follower *follower
+	address  string
+	isLeft   bool // guarded by the follower's mutex
+}
+
+// Close closes the connection, which no notice has to end any more.
+func (c *primaryConn) Close() error {
+	c.follower.mu.Lock()
+	delete(c.follower.conns, c)
+	c.follower.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// primaryOf finds it under TLS; nil for a client without sentinels.
+func primaryOf(conn net.Conn) *primaryConn {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	c, _ := conn.(*primaryConn)
+	return c
+}
+
+// dial connects to the primary.
+func (f *follower) dial(ctx context.Context, network string) (net.Conn, error) {
+	c, err := f.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var conn net.Conn
+	panicked := contain(func() { conn, err = f.dialer(ctx, network, c.address) })
+	err = cmp.Or(panicked, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && c.isLeft {
+		_ = conn.Close() // the notice came while this connected
+		err = errDemoted
+	}
+	if err != nil {
+		delete(f.conns, c)
+		return nil, err
+	}
+	c.Conn = conn
+	return c, nil
+}
+
+// begin enters a connection that is to be made; nil to a server that was just left.
+func (f *follower) begin(address string) *primaryConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.isLeft(address) {
+		return nil
+	}
+	return f.enter(address)
+}
+
+// enter is begin whatever was left; the mutex is held.
+func (f *follower) enter(address string) *primaryConn {
+	c := &primaryConn{follower: f, address: address}
+	f.conns[c] = struct{}{}
+	f.at.Store(&address)
+	return c
 }
 
 // resolve asks the sentinels in turn. One that does not know of a failover yet names the primary
 // that was just left; it is believed only when all do.
-func (f *follower) resolve(ctx context.Context) (string, error) {
+func (f *follower) resolve(ctx context.Context) (*primaryConn, error) {
 	var failures error
 	old := ""
 	for _, sentinel := range f.sentinels {
@@ -100,18 +163,17 @@ func (f *follower) resolve(ctx context.Context) (string, error) {
 			failures = errors.Join(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
 			continue
 		}
-		if f.isLeft(address) {
-			old = address
-			continue
+		if c := f.begin(address); c != nil {
+			return c, nil
 		}
-		f.at.Store(&address)
-		return address, nil
+		old = address
 	}
 	if old != "" {
-		f.at.Store(&old)
-		return old, nil
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.enter(old), nil
 	}
-	return "", failures
+	return nil, failures
 }
 
 func (f *follower) isLeft(address string) bool {
@@ -196,19 +258,42 @@ func (f *follower) notice(message Message) {
 
 // switched leaves whatever is not the new primary.
 func (f *follower) switched(address string) {
-	if at := f.at.Load(); at != nil && *at != address {
-		f.client.options.Logger.Info("tidemill: the primary changed", "from", *at, "to", address)
-		f.leave(*at)
+	from := f.leave(func(at string) bool { return at != address })
+	if from != "" {
+		f.client.options.Logger.Info("tidemill: the primary changed", "from", from, "to", address)
 	}
 }
 
-func (f *follower) leave(address string) {
-	f.left.Store(&address)
-	for _, p := range f.client.node.pipes() {
-		p.kill(errDemoted)
+// leave closes the connections to demoted servers, those that are being made too, and returns the
+// address of such a server; "" when there is none.
+func (f *follower) leave(isDemoted func(address string) bool) (from string) {
+	var open []*primaryConn
+	f.mu.Lock()
+	for c := range f.conns {
+		if !isDemoted(c.address) {
+			continue
+		}
+		from, c.isLeft = c.address, true
+		if c.Conn != nil {
+			open = append(open, c)
+		}
 	}
-	f.client.node.closeLoose() // blocked commands, subscriptions
-	f.client.own.dropIdle()
+	if at := f.at.Load(); at != nil && isDemoted(*at) {
+		from = *at
+	}
+	if from != "" {
+		f.left.Store(&from)
+	}
+	f.mu.Unlock()
+	for _, p := range f.client.node.allPipes() {
+		if p.primary != nil && isDemoted(p.primary.address) {
+			p.kill(errDemoted)
+		}
+	}
+	for _, c := range open { // also those without a pipe
+		_ = c.Close()
+	}
+	return from
 }
 
 // refusedByReplica is true for READONLY, also as the answer to a part of a batch or a transaction.
@@ -222,16 +307,16 @@ func refusedByReplica(reply Reply) bool {
 	})
 }
 
-// leaveDemoted leaves a server that refused a write as a replica. Of many refusals from one
-// connection only the first counts: the others must not end the next connection.
-func (c *Client) leaveDemoted(reply Reply) {
-	f := c.follower
-	at, before := f.at.Load(), f.refusedAt.Load()
-	if at == nil || !refusedByReplica(reply) {
+// answered leaves a server that refused a write as a replica. Of many refusals at once only the
+// first counts: where the sentinels go on to name that server, it is not left again and again.
+func (c *primaryConn) answered(r *request) {
+	if r.reply.kind != KindError && r.want == 1 || !refusedByReplica(r.reply) {
 		return
 	}
+	f := c.follower
+	before := f.refusedAt.Load()
 	if recent := before > 0 && now()-time.Duration(before) < sentinelWait; !recent &&
 		f.refusedAt.CompareAndSwap(before, int64(now())) {
-		f.leave(*at)
+		f.leave(func(address string) bool { return address == c.address })
 	}
 }

@@ -145,6 +145,7 @@ func TestSentinel_WritesAreAccountedForDuringAFailover(t *testing.T) {
 type fakeSentinel struct {
 	address string
 	primary atomic.Pointer[string]
+	asked   atomic.Int64 // for the primary
 	mu      sync.Mutex
 	conns   []net.Conn
 }
@@ -157,6 +158,7 @@ func startFakeSentinel(t *testing.T, primary string) *fakeSentinel {
 		case "SUBSCRIBE":
 			return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
 		case "SENTINEL":
+			f.asked.Add(1)
 			host, port, _ := net.SplitHostPort(*f.primary.Load())
 			return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
 		}
@@ -354,5 +356,156 @@ func TestSentinel_RefusedPartOfABatchLeavesTheDemotedServer(t *testing.T) {
 			t.Error(what, err)
 		}
 		_ = c.Close()
+	}
+}
+
+// startNamed is a server that says who it is, and refuses writes once it is demoted.
+func startNamed(t *testing.T, name string, isDemoted *atomic.Bool) (address string) {
+	return startScript(t, func(command string) string {
+		switch {
+		case command == "GET":
+			return fmt.Sprintf("+%s\r\n", name)
+		case command == "SET" && isDemoted.Load():
+			return "-READONLY You can't write against a read only replica.\r\n"
+		}
+		return "+OK\r\n"
+	})
+}
+
+// mixedClient has its shared connection at one server and one of its own at another, which the
+// sentinel named since.
+func mixedClient(
+	t *testing.T, ctx context.Context, one, two string, sentinel *fakeSentinel,
+) (*Client, *Dedicated) {
+	t.Helper()
+	sentinel.primary.Store(&one)
+	c, err := NewSentinel([]string{sentinel.address}, "main", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if who, err := c.Get(ctx, "k").Text(); who != "one" || err != nil {
+		t.Fatal(who, err)
+	}
+	waitFor(t, 5*time.Second, "the listener, which asks once", func() bool {
+		return sentinel.asked.Load() >= 2
+	})
+	sentinel.primary.Store(&two)
+	d, err := c.Dedicate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
+		t.Fatal(who, err)
+	}
+	return c, d
+}
+
+// Connections may go to different servers while the primary changes. A notice ends those that are
+// not at the new one, wherever the last one was made to.
+func TestSentinel_NoticeLeavesEveryOtherServer(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	var never atomic.Bool
+	one, two := startNamed(t, "one", &never), startNamed(t, "two", &never)
+	sentinel := startFakeSentinel(t, one)
+	c, d := mixedClient(t, ctx, one, two, sentinel)
+	if who, err := c.Get(ctx, "k").Text(); who != "one" || err != nil {
+		t.Error("before the notice:", who, err)
+	}
+	sentinel.tell("main", one, two)
+	waitFor(t, 5*time.Second, "the new primary", func() bool {
+		who, err := c.Get(ctx, "k").Text()
+		return who == "two" && err == nil
+	})
+	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
+		t.Error("the connection to the new primary did not stay:", who, err)
+	}
+}
+
+// The server that refused is left, not the one that was connected to last.
+func TestSentinel_RefusalLeavesTheServerThatRefused(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	var isDemoted, never atomic.Bool
+	one, two := startNamed(t, "one", &isDemoted), startNamed(t, "two", &never)
+	c, d := mixedClient(t, ctx, one, two, startFakeSentinel(t, one))
+	isDemoted.Store(true)
+	if err := c.Set(ctx, "k", 1).Err(); !errors.Is(err, ServerCode("READONLY")) {
+		t.Error(err)
+	}
+	if at := c.follower.left.Load(); at == nil || *at != one {
+		t.Error("the server that refused was not left")
+	}
+	if err := c.Set(ctx, "k", 1).Err(); err != nil {
+		t.Error("at the new primary:", err)
+	}
+	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
+		t.Error("the connection to the new primary did not stay:", who, err)
+	}
+}
+
+// A notice also ends a connection that is being made.
+func TestSentinel_NoticeEndsAConnectionThatIsBeingMade(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	var never atomic.Bool
+	one, two := startNamed(t, "one", &never), startNamed(t, "two", &never)
+	sentinel := startFakeSentinel(t, one)
+	dialing, told := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c, err := NewSentinel([]string{sentinel.address}, "main", Options{
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == one {
+				once.Do(func() {
+					close(dialing)
+					<-told
+				})
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	who := make(chan string, 1)
+	go func() {
+		text, _ := c.Get(ctx, "k").Text()
+		who <- text
+	}()
+	<-dialing
+	waitFor(t, 5*time.Second, "the listener", func() bool { return sentinel.asked.Load() >= 2 })
+	sentinel.primary.Store(&two)
+	sentinel.tell("main", one, two)
+	waitFor(t, 5*time.Second, "the notice", func() bool { return c.follower.left.Load() != nil })
+	close(told)
+	if got := <-who; got != "two" {
+		t.Error("answered by", got)
+	}
+	c.follower.mu.Lock()
+	defer c.follower.mu.Unlock()
+	if n := len(c.follower.conns); n != 1 {
+		t.Error(n, "connections are known")
+	}
+}
+
+// Also where it answers the repetition of a write whose outcome is unknown.
+func TestSentinel_RefusedRepetitionLeavesTheDemotedServer(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	demoted, _ := startForgetful(t, "-READONLY You can't write against a read only replica.")
+	c, err := NewSentinel([]string{startFakeSentinel(t, demoted).address}, "main", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	refused := c.Set(WithIdempotent(ctx), "k", 1).Err()
+	if !errors.Is(refused, ErrMaybeSent) || !errors.Is(refused, ServerCode("READONLY")) {
+		t.Error(refused)
+	}
+	if at := c.follower.left.Load(); at == nil || *at != demoted {
+		t.Error("the demoted server was not left;", refused)
 	}
 }

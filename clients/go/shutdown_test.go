@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -79,7 +80,7 @@ func TestShutdown_EndsAtItsDeadline(t *testing.T) {
 				t.Error("Shutdown:", err)
 			}
 			for _, ended := range []chan error{blocked, pending} {
-				if err := <-ended; !errors.Is(err, ErrMaybeSent) {
+				if err := <-ended; !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ErrClosed) {
 					t.Error(err)
 				}
 			}
@@ -133,5 +134,223 @@ func TestShutdown_EndsUnderLoadWithoutUnknownOutcomes(t *testing.T) {
 			}
 			group.Wait()
 		})
+	}
+}
+
+// startHolding is a cluster's only node that answers SET after release, and BLPOP never.
+func startHolding(t *testing.T) (address string, arrived <-chan string, release func()) {
+	commands, released := make(chan string, 100), make(chan struct{})
+	address = startCommands(t, func(args []string) string {
+		switch args[0] {
+		case "CLUSTER":
+			return slotsAnswer(address)
+		case "SET":
+			commands <- args[0]
+			<-released
+		case "BLPOP":
+			commands <- args[0]
+			return ""
+		case "EXEC":
+			return "*1\r\n+OK\r\n"
+		}
+		return "+OK\r\n"
+	})
+	release = sync.OnceFunc(func() { close(released) })
+	t.Cleanup(release)
+	return address, commands, release
+}
+
+// onOwn are operations on connections of their own, with a SET that is held.
+var onOwn = map[string]func(ctx context.Context, c caller) error{
+	"large batch": func(ctx context.Context, c caller) error {
+		var b Batch
+		b.Add("GET", "k")
+		b.Add("SET", "k", strings.Repeat("x", batchOwnBytes))
+		_, err := c.RunBatch(ctx, &b)
+		return err
+	},
+	"dedicated command": func(ctx context.Context, c caller) error {
+		d, err := dedicated(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Set(ctx, "k", 1).Err()
+	},
+	"dedicated transaction": func(ctx context.Context, c caller) error {
+		d, err := dedicated(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		_, err = d.RunTx(ctx, oneSet())
+		return err
+	},
+	// Its transaction is run when Shutdown waits already.
+	"watch": func(ctx context.Context, c caller) error {
+		_, err := c.Watch(ctx, func(d *Dedicated) (*Tx, error) {
+			return oneSet(), d.Set(ctx, "other", 1).Err()
+		}, "k")
+		return err
+	},
+}
+
+func oneSet() *Tx {
+	var tx Tx
+	tx.Add("SET", "k", 1)
+	return &tx
+}
+
+// callers are a client and a cluster of the same server.
+func callers(t *testing.T, address string, change ...func(*Options)) []caller {
+	return []caller{
+		newTestClient(t, address, change...), newSeededCluster(t, address, change...),
+	}
+}
+
+func TestShutdown_WaitsForConnectionsOfTheirOwn(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	for what, run := range onOwn {
+		for which := range 2 {
+			address, arrived, release := startHolding(t)
+			c := callers(t, address)[which]
+			ended, closed := make(chan error, 1), make(chan error, 1)
+			go func() { ended <- run(ctx, c) }()
+			<-arrived
+			go func() { closed <- c.Shutdown(ctx) }()
+			waitFor(t, 10*time.Second, "the refusal of what is new", func() bool {
+				return c.Do(ctx, "PING").Err() != nil
+			})
+			select {
+			case err := <-closed:
+				t.Errorf("%T: Shutdown did not wait for a %s: %v", c, what, err)
+				closed <- err
+			case <-time.After(20 * time.Millisecond):
+			}
+			release()
+			if err := <-ended; err != nil {
+				t.Errorf("%T: %s: %v", c, what, err)
+			}
+			if err := <-closed; err != nil {
+				t.Errorf("%T: Shutdown beside a %s: %v", c, what, err)
+			}
+		}
+	}
+}
+
+func TestShutdown_EndsConnectionsOfTheirOwnAtItsDeadline(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	for what, run := range onOwn {
+		for which := range 2 {
+			address, arrived, release := startHolding(t)
+			c := callers(t, address)[which]
+			ended := make(chan error, 1)
+			go func() { ended <- run(ctx, c) }()
+			<-arrived
+			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			if err := c.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%T: Shutdown beside a %s: %v", c, what, err)
+			}
+			cancel()
+			if err := <-ended; !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ErrClosed) {
+				t.Errorf("%T: %s: %v", c, what, err)
+			}
+			release()
+		}
+	}
+}
+
+// Blocked commands, and a Dedicated between two commands, are no pending work.
+func TestShutdown_DoesNotWaitForWhatIsBlockedOrIdle(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	body := func(d *Dedicated) (*Tx, error) { return nil, d.BLPop(ctx, []string{"k"}, 0).Err() }
+	for which := range 2 {
+		address, arrived, _ := startHolding(t)
+		c := callers(t, address)[which]
+		idle, err := dedicated(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy, err := dedicated(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 3)
+		go func() { ended <- c.Do(ctx, "BLPOP", "k", 0).Err() }()
+		go func() { ended <- busy.BLPop(ctx, []string{"k"}, 0).Err() }()
+		go func() {
+			_, err := c.Watch(ctx, body, "k")
+			ended <- err
+		}()
+		for range cap(ended) {
+			<-arrived
+		}
+		limited, cancel := context.WithTimeout(ctx, busyMachine/6)
+		if err := c.Shutdown(limited); err != nil {
+			t.Errorf("%T: %v", c, err)
+		}
+		cancel()
+		for range cap(ended) {
+			if err := <-ended; !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ErrClosed) {
+				t.Errorf("%T: what was blocked: %v", c, err)
+			}
+		}
+		for _, late := range []func() error{
+			func() error { return idle.Set(ctx, "k", 1).Err() },
+			func() error { return idle.BLPop(ctx, []string{"k"}, 0).Err() },
+			func() error { return c.Do(ctx, "BLPOP", "k", 0).Err() },
+			func() error { _, err := c.Watch(ctx, body, "k"); return err },
+			func() error { _, err := dedicated(ctx, c); return err },
+		} {
+			if err := late(); !errors.Is(err, ErrNotSent) || !errors.Is(err, ErrClosed) {
+				t.Errorf("%T: afterwards: %v", c, err)
+			}
+		}
+		idle.Close()
+		busy.Close()
+	}
+}
+
+// A caller who waits for a connection, during a dial or between two, is told that the client was
+// closed.
+func TestShutdown_EndsDialsAndTheirPauses(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	for what, hangs := range map[string]bool{"dial": true, "pause": false} {
+		for line, args := range map[string][]any{"shared": {"GET", "k"}, "own": {"BLPOP", "k", 0}} {
+			dialed := make(chan struct{}, 100)
+			c := newTestClient(t, "nowhere", func(o *Options) {
+				o.BackoffMin, o.BackoffMax, o.ConnectWait = time.Hour, time.Hour, 3*time.Hour
+				o.DialTimeout = time.Hour
+				o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+					dialed <- struct{}{}
+					if hangs {
+						<-ctx.Done()
+					}
+					return nil, errors.New("planted refusal")
+				}
+			})
+			ended := make(chan error, 1)
+			go func() { ended <- c.Do(ctx, args...).Err() }()
+			<-dialed
+			if !hangs {
+				time.Sleep(10 * time.Millisecond) // for the pause to begin
+			}
+			if err := c.Shutdown(ctx); err != nil {
+				t.Error(what, line, err)
+			}
+			var err error
+			select {
+			case err = <-ended:
+			case <-time.After(busyMachine / 6):
+			}
+			if !errors.Is(err, ErrNotSent) || !errors.Is(err, ErrClosed) ||
+				errors.Is(err, context.Canceled) {
+				t.Error(what, line, err)
+			}
+		}
 	}
 }

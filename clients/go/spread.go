@@ -101,20 +101,18 @@ func (n *node) resize(wider bool) {
 	case wider && !n.widening && n.unawaited.Load() == 0 &&
 		1+len(further) < min(pipesMax, runtime.GOMAXPROCS(0)):
 		n.widening = true
-		var ctx context.Context
-		ctx, n.stopWidening = context.WithCancel(context.Background())
-		go n.widen(ctx)
+		go n.widen()
 	case !wider && len(further) > 0:
 		last := further[len(further)-1]
 		n.setFurther(further[:len(further)-1])
+		n.retiring[last] = struct{}{}
 		go n.retire(last)
 	}
 }
 
 // widen connects another pipe.
-func (n *node) widen(ctx context.Context) {
-	defer n.stopWidening()
-	conn, err := dial(ctx, n.options, n.address, n.extra...)
+func (n *node) widen() {
+	conn, err := dial(n.life, n.options, n.address, n.extra...)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.widening = false
@@ -153,16 +151,19 @@ func retired(reply Reply) bool {
 		errors.Is(reply.Err(), ErrNotSent)
 }
 
-// retire lets a pipe's requests end, then closes it.
+// retire lets a pipe's requests end, then closes it. When the node is closed meanwhile, that does
+// both.
 func (n *node) retire(p *pipe) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.DialTimeout)
+	ctx, cancel := context.WithTimeout(n.life, n.options.DialTimeout)
 	defer cancel()
 	p.refuse(errRetired)
 	_ = p.drain(ctx)
-	p.kill(errRetired)
+	if n.life.Err() == nil {
+		p.kill(errRetired)
+	}
 }
 
-// mourn waits for a further pipe's end and takes it off the list.
+// mourn waits for a further pipe's end and takes it off the lists.
 func (n *node) mourn(p *pipe) {
 	<-p.closed
 	if p.dead != ErrClosed && p.dead != errRetired {
@@ -170,6 +171,7 @@ func (n *node) mourn(p *pipe) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	delete(n.retiring, p)
 	list := n.further.Load()
 	if list == nil {
 		return

@@ -280,3 +280,58 @@ func TestSpread_PipeThatIsGivenUpFailsNobody(t *testing.T) {
 	}
 	<-p.closed
 }
+
+// Shutdown waits also for a pipe that is being given up, and ends it at its deadline.
+func TestSpread_ShutdownCoversPipesThatAreGivenUp(t *testing.T) {
+	withProcessors(t, 2)
+	checkLeaks(t)
+	for _, ends := range []bool{false, true} {
+		s := startServer(t, "valkey-server")
+		c := newTestClient(t, s.address)
+		widened(t, c, 2)
+		ctx := testContext(t, 30*time.Second)
+		p := (*c.node.further.Load())[0]
+		s.pause(t)
+		pending := make(chan Reply, 1)
+		go func() {
+			r := newRequest()
+			r.wire, _ = appendCommand(r.wire[:0], []any{"INCR", "k"})
+			reply, _ := p.do(ctx, r)
+			pending <- reply
+		}()
+		waitFor(t, 10*time.Second, "a pending request", func() bool {
+			return p.snapshot().Pending == 1
+		})
+		c.node.resize(false)
+		waitFor(t, 10*time.Second, "the refusal", p.gone.Load)
+		limited, cancel := context.WithCancel(ctx)
+		closed := make(chan error, 1)
+		go func() { closed <- c.Shutdown(limited) }()
+		select {
+		case err := <-closed:
+			t.Error("Shutdown did not wait:", err)
+			closed <- err
+		case <-time.After(20 * time.Millisecond):
+		}
+		if ends {
+			s.resume(t)
+			if got, err := (<-pending).Int64(); got != 1 || err != nil {
+				t.Error(got, err)
+			}
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		} else {
+			cancel()
+			if err := (<-pending).Err(); !errors.Is(err, ErrMaybeSent) ||
+				!errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+			if err := <-closed; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			s.resume(t)
+		}
+		cancel()
+	}
+}

@@ -107,6 +107,9 @@ func subscribe(
 	if at.life().Err() != nil {
 		return nil, notSent(ErrClosed)
 	}
+	if ctx.Err() != nil {
+		return nil, notSent(endOf(ctx))
+	}
 	background, cancel := context.WithCancel(at.life())
 	s.cancel = cancel
 	chase := newPursuit(options)
@@ -304,7 +307,7 @@ func (s *Subscription) connectLost(ctx, background context.Context) error {
 		l, err := connectLeg(ctx, n, topics)
 		if err != nil {
 			s.pace(n).failed(time.Now(), s.options)
-			failures = errors.Join(failures, err)
+			failures = joinFailures(failures, err)
 			s.postpone(topics, s.paces[n].until)
 			continue
 		}
@@ -348,12 +351,13 @@ func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
 		wire = appendString(appendString(appendHeader(wire, '*', 2), t.command), t.name)
 	}
 	_, err = conn.Write(wire)
-	for confirmed := 0; err == nil && confirmed < len(topics); {
+	var refusal error
+	for confirmed := 0; err == nil && refusal == nil && confirmed < len(topics); {
 		var replies []Reply
 		replies, err = l.read()
 		for _, reply := range replies {
-			if err == nil {
-				err = reply.Err()
+			if refusal == nil {
+				refusal = reply.Err()
 			}
 			if message, ok := parseMessage(reply); ok {
 				l.early = append(l.early, message)
@@ -362,14 +366,16 @@ func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
 			}
 		}
 	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
+	if !stop() {
+		err = errors.Join(endOf(ctx), err)
+	}
+	if refusal != nil {
+		err = refusal
+	} else if err != nil {
+		err = maybeSent(err)
 	}
 	if err != nil {
 		n.forget(conn)
-		if ctx.Err() != nil {
-			err = errors.Join(context.Cause(ctx), err)
-		}
 		return nil, fmt.Errorf("subscribing: %w", err)
 	}
 	return l, nil

@@ -90,14 +90,14 @@ func (s *Subscription) change(
 	}
 	c.asked = topicSet(c.topics)
 	if ctx.Err() != nil {
-		return notSent(context.Cause(ctx))
+		return notSent(endOf(ctx))
 	}
 	select {
 	case s.changes <- c:
 	case <-s.done:
 		return notSent(ErrClosed)
 	case <-ctx.Done():
-		return notSent(context.Cause(ctx))
+		return notSent(endOf(ctx))
 	}
 	return c.wait(ctx, s.done)
 }
@@ -111,7 +111,7 @@ func (c *change) wait(ctx context.Context, ended <-chan struct{}) error {
 	case <-ended:
 		unknown = ErrClosed
 	case <-ctx.Done():
-		unknown = context.Cause(ctx)
+		unknown = endOf(ctx)
 	}
 	select {
 	case err := <-c.done: // at the same time
@@ -269,7 +269,7 @@ func (s *Subscription) settle(err error) {
 				return false
 			}
 		}
-		c.done <- errors.Join(c.errs...)
+		c.done <- joinFailures(c.errs...)
 		return true
 	})
 }

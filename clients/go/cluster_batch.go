@@ -10,7 +10,8 @@ import (
 // RunBatch sends the batch, divided by node, to all nodes at the same time, and returns one reply
 // per command. Order holds among commands of the same slot; while that slot moves, commands with
 // several keys may fall behind. A batch of reads only may go to replicas. What the cluster
-// redirects is sent again.
+// redirects is sent again. An error means that some command has no answer: ErrNotSent that none was
+// executed, ErrMaybeSent that some may have been.
 func (c *Cluster) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
 	if b.err != nil || b.count == 0 {
 		return nil, b.err
@@ -18,12 +19,7 @@ func (c *Cluster) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
 	var replies []Reply
 	outcome := observed(ctx, c.options.Hook, "BATCH", b.count, func(ctx context.Context) Reply {
 		replies = c.runDivided(ctx, b)
-		for _, reply := range replies {
-			if reply.kind == KindNone {
-				return reply
-			}
-		}
-		return Reply{}
+		return batchFailure(replies, b.flags)
 	})
 	return replies, outcome.Err()
 }
@@ -258,6 +254,26 @@ func splitFailure(replies []Reply, info *commandInfo) *Reply {
 	}
 	failed := failedReply(stage(&splitError{len(replies), unexecuted, causeOf(first.Err())}))
 	return &failed
+}
+
+// batchFailure is the failure of a batch of which some command has no answer, else no failure. What
+// was not sent tells nothing of the other commands, unless those only read.
+func batchFailure(replies []Reply, flags commandFlags) Reply {
+	failed, unexecuted := Reply{}, 0
+	for _, reply := range replies {
+		isUnsent := reply.kind == KindNone && errors.Is(reply.Err(), ErrNotSent)
+		if isUnsent || reply.kind == KindError {
+			unexecuted++
+		}
+		if reply.kind == KindNone && (failed.Err() == nil || !isUnsent) {
+			failed = reply
+		}
+	}
+	if !errors.Is(failed.Err(), ErrNotSent) || unexecuted == len(replies) ||
+		flags&commandReads != 0 {
+		return failed
+	}
+	return failedReply(maybeSent(&splitError{len(replies), unexecuted, causeOf(failed.Err())}))
 }
 
 // joinReplies merges the parts' replies as the server would have answered the whole.

@@ -640,3 +640,50 @@ func TestSplitFailure_TellsWhatMayHaveHappened(t *testing.T) {
 		t.Error("a failure without one")
 	}
 }
+
+func TestBatchFailure_TellsWhatMayHaveHappened(t *testing.T) {
+	ok, refused := Reply{kind: KindInt, number: 1}, errorReply(newServerError("OOM no memory"))
+	unsent, unknown := failedReply(notSent(ErrNoNode)), failedReply(maybeSent(ErrTimeout))
+	for i, test := range []struct {
+		flags   commandFlags
+		replies []Reply
+		want    error
+	}{
+		{0, []Reply{ok, refused}, nil},
+		{0, []Reply{unsent, unsent}, ErrNotSent},
+		{0, []Reply{unsent, refused}, ErrNotSent},
+		{0, []Reply{unsent, ok}, ErrMaybeSent},
+		{0, []Reply{ok, unsent}, ErrMaybeSent},
+		{0, []Reply{unsent, unknown}, ErrMaybeSent},
+		{0, []Reply{unknown, unsent}, ErrMaybeSent},
+		{0, []Reply{unknown, ok}, ErrMaybeSent},
+		{commandReads, []Reply{unsent, ok}, ErrNotSent},
+	} {
+		err := batchFailure(test.replies, test.flags).Err()
+		if !errors.Is(err, test.want) || test.want == nil && err != nil {
+			t.Error(i, err)
+		}
+	}
+}
+
+// Half of the slots have no node.
+func TestCluster_BatchOfWhichAPartWasExecutedIsNotUnsent(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	var address string
+	address = startCommands(t, func(args []string) string {
+		if args[0] == "CLUSTER" && args[1] == "SLOTS" {
+			return strings.Replace(slotsAnswer(address), ":16383", ":8191", 1)
+		}
+		return "+OK\r\n"
+	})
+	c := newSeededCluster(t, address, briefly)
+	var b Batch
+	b.Add("SET", "bar", 1) // slot 5061
+	b.Add("SET", "foo", 1) // slot 12182
+	replies, err := c.RunBatch(ctx, &b)
+	if !errors.Is(err, ErrMaybeSent) || replies[0].Err() != nil ||
+		!errors.Is(replies[1].Err(), ErrNotSent) {
+		t.Error(replies, err)
+	}
+}

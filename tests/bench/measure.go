@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"tidemill/tests/internal/instance"
@@ -294,9 +295,65 @@ func measureLargeValues(report *Report, chosen settings) error {
 			connections: largeConnectionCount, pipeline: largePipeline, keys: largeKeyCount,
 			valueMin: 10 << 10, valueMax: 1 << 20, seconds: max(2, chosen.Seconds), cpus: loadCPU,
 		}
-		return inTurns(report, "values of 10 KiB to 1 MiB, pipeline 100", max(2, chosen.Rounds/3),
+		err := inTurns(report, "values of 10 KiB to 1 MiB, pipeline 100", max(2, chosen.Rounds/3),
 			contenders, shape)
+		if err != nil {
+			return err
+		}
+		return measureLongStrings(report, chosen, contenders)
 	})
+}
+
+const longStringBytes = 8 << 20
+
+// longStringLoads look at all bits of strings of longStringBytes. Their limits are the CPU per
+// operation relative to Valkey's.
+var longStringLoads = []struct {
+	name    string
+	limit   float64
+	request []string
+}{
+	{"BITOP XOR", 1.1, []string{"BITOP", "XOR", "result", "first", "second"}},
+	{"BITOP NOT", 1.1, []string{"BITOP", "NOT", "result", "first"}},
+	{"BITCOUNT", 1.1, []string{"BITCOUNT", "first"}},
+	{"BITPOS", 1.1, []string{"BITPOS", "second", "1", "0", "-2"}},
+}
+
+func measureLongStrings(report *Report, chosen settings, contenders []contender) error {
+	for _, c := range contenders {
+		conn, err := wire.Dial(c.server.Address)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		first := strings.Repeat("first of two strings ", longStringBytes/21)
+		for _, words := range [][]string{
+			{"SET", "first", first}, {"SETBIT", "second", strconv.Itoa(8*len(first) - 1), "1"},
+		} {
+			if err := succeed(conn, words...); err != nil {
+				return err
+			}
+		}
+	}
+	for _, each := range longStringLoads {
+		name := each.name + ", 8 MiB"
+		file := filepath.Join(contenders[0].server.Directory, "requests")
+		request := func(_, _, _, _ int) []string { return each.request }
+		if err := writeRequests(file, 1, 1, request); err != nil {
+			return err
+		}
+		shape := load{connections: 1, pipeline: 1, keys: 1, seconds: chosen.Seconds,
+			requests: file, cpus: loadCPU}
+		ratio, err := inTurnsUntilDecided(report, name, max(2, chosen.Rounds/3), contenders, shape,
+			each.limit, func() spread {
+				return report.ratio(name, "tidemill", "valkey", Sample.TotalUs)
+			})
+		if err != nil {
+			return err
+		}
+		report.verdict(name+": CPU per operation / Valkey's", each.limit, ratio)
+	}
+	return nil
 }
 
 // measureKeyMemory fills a fresh server with 16-byte keys and 64-byte values and divides what it

@@ -198,3 +198,46 @@ func TestLogReplay_LeavesTheSnapshot(t *testing.T) {
 		t.Errorf("%d keys", size)
 	}
 }
+
+// A log that no server of today has written may have relative expiries: scripts and RESTORE of
+// older servers, or what a tool has written. They count from the start.
+func TestLogReplay_RelativeExpiriesCountFromNow(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {
+		directory := t.TempDir()
+		writeLog(t, kind, directory, []string{"SET", "dumped", "value"})
+		log, err := os.OpenFile(incrementOf(t, directory), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range [][]string{
+			{"SET", "a", "value"}, {"EXPIRE", "a", "3600"},
+			{"SETEX", "b", "3600", "value"},
+			{"EVAL", "return redis.call('PSETEX', KEYS[1], 3600000, 'value')", "1", "c"},
+			{"HSET", "h", "f", "value"}, {"HEXPIRE", "h", "3600", "FIELDS", "1", "f"},
+			{"SET", "d", "value"}, {"PEXPIREAT", "d", "1"},
+		} {
+			fmt.Fprintf(log, "*%d\r\n", len(words))
+			for _, word := range words {
+				fmt.Fprintf(log, "$%d\r\n%s\r\n", len(word), word)
+			}
+		}
+		log.Close()
+		server, err := instance.Launch(kind, directory, "--appendonly", "yes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Kill()
+		conn := server.Dial(t)
+		for _, key := range []string{"a", "b", "c"} {
+			if seconds := do(t, conn, "TTL", key).Int(); seconds < 3000 || seconds > 3600 {
+				t.Errorf("%s: %s has %d seconds left", kind, key, seconds)
+			}
+		}
+		if reply := do(t, conn, "HTTL", "h", "FIELDS", "1", "f"); reply.Items[0].Int() < 3000 {
+			t.Errorf("%s: the field has %v seconds left", kind, reply)
+		}
+		if reply := do(t, conn, "EXISTS", "d"); reply.Int() != 0 {
+			t.Errorf("%s: what has expired is there", kind)
+		}
+	}
+}

@@ -274,6 +274,11 @@ func TestLatencyHistogram_CountsEveryCall(t *testing.T) {
 			string(reply[2].Text) != "config|get" {
 			t.Fatalf("LATENCY HISTOGRAM: %v", reply)
 		}
+		inOrder := do(t, conn, "LATENCY", "HISTOGRAM", "config", "set", "set").Items
+		if len(inOrder) != 6 || string(inOrder[0].Text) != "config|get" ||
+			string(inOrder[2].Text) != "set" || string(inOrder[4].Text) != "set" {
+			t.Errorf("LATENCY HISTOGRAM in another order: %v", inOrder)
+		}
 		histogram := reply[1].Items
 		points := histogram[3].Items
 		if histogram[1].Int() != 101 || points[len(points)-1].Int() != 101 {

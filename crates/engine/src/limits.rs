@@ -431,6 +431,9 @@ pub const TRIM_LIMIT_MAX: u64 = 1_000_000;
 /// Bytes of all names and values of an entry of a stream.
 pub const STREAM_ENTRY_BYTES_MAX: u64 = 1 << 30;
 
+/// Bytes of a collection up to which it is written as a listpack.
+pub const LISTPACK_BYTES_MAX: usize = 1 << 30;
+
 /// Seconds after a failed save before which a save point begins no other one, as in Valkey.
 pub const SAVE_RETRY_S: u64 = 5;
 

@@ -23,11 +23,12 @@ use crate::table::{SetError, Table};
 use crate::value::{FunctionId, StackOwner, Str, TableId, ThreadId, UpvalueId, Value};
 use crate::vm::{Status, ThreadState};
 
-/// Bytes in use and how many may be.
-#[derive(Clone, Copy, Debug)]
+/// Bytes in use and how many may be; steps of the run until the host is asked.
+#[derive(Debug)]
 pub(crate) struct Budget {
     pub(crate) used_bytes: usize,
     pub(crate) limit_bytes: usize,
+    pub(crate) steps_left: Cell<u32>,
 }
 
 impl Budget {
@@ -41,6 +42,16 @@ impl Budget {
 
     pub(crate) fn release(&mut self, bytes: usize) {
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
+    }
+
+    /// Counts work that takes as long as a number of steps: the next step of the run asks the host
+    /// if that was much. Without it, steps on large values would follow each other for minutes.
+    #[inline]
+    pub(crate) fn spend(&self, steps: usize) {
+        if steps > 0 {
+            let left = self.steps_left.get() as usize;
+            self.steps_left.set(left.saturating_sub(steps).max(1) as u32);
+        }
     }
 }
 
@@ -105,6 +116,17 @@ pub(crate) struct Function {
     /// Runs do not change it: it is there for the next ones, too.
     pub(crate) outlives_runs: bool,
     is_marked: bool,
+}
+
+impl Function {
+    /// Bytes of it, and of its code if the collection of this number has not counted that.
+    fn bytes(&self, collection: u32) -> usize {
+        let held = match &self.code {
+            Code::Lua(proto, upvalues) => proto.count(collection) + size_of_val(&**upvalues),
+            Code::Native(_, state) => size_of_val(&**state),
+        };
+        OBJECT_BYTES + held
+    }
 }
 
 /// A variable that outlives its function, or a place on a stack while that function is active. None
@@ -212,10 +234,10 @@ impl<T> Arena<T> {
 /// The heap.
 pub(crate) struct Heap {
     pub(crate) budget: Budget,
-    /// Steps of the run until the host is asked.
-    pub(crate) steps_left: Cell<u32>,
     /// Used bytes at which the next collection begins.
     pub(crate) threshold_bytes: usize,
+    /// Number of collections.
+    collections: u32,
     /// There may be functions with globals of their own.
     pub(crate) has_environments: bool,
     strings: Strings,
@@ -231,9 +253,13 @@ pub(crate) struct Heap {
 impl Heap {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self {
-            budget: Budget { used_bytes: 0, limit_bytes },
-            steps_left: Cell::new(STEPS_PER_INTERRUPT),
+            budget: Budget {
+                used_bytes: 0,
+                limit_bytes,
+                steps_left: Cell::new(STEPS_PER_INTERRUPT),
+            },
             threshold_bytes: COLLECT_BYTES_MIN,
+            collections: 0,
             has_environments: false,
             strings: Strings {
                 arena: Arena::new(),
@@ -249,14 +275,10 @@ impl Heap {
         }
     }
 
-    /// Counts work that takes as long as a number of steps: the next step of the run asks the host
-    /// if that was much. Without it, steps on large values would follow each other for minutes.
+    /// As [`Budget::spend`].
     #[inline]
     pub(crate) fn spend(&self, steps: usize) {
-        if steps > 0 {
-            let left = self.steps_left.get() as usize;
-            self.steps_left.set(left.saturating_sub(steps).max(1) as u32);
-        }
+        self.budget.spend(steps);
     }
 
     /// Counts work on a number of bytes.
@@ -695,8 +717,10 @@ impl Heap {
             used += if table.is_marked { OBJECT_BYTES + table.bytes() } else { 0 };
             std::mem::take(&mut table.is_marked)
         });
+        self.collections = self.collections.wrapping_add(1);
+        let number = self.collections;
         self.functions.sweep(|function| {
-            used += if function.is_marked { OBJECT_BYTES } else { 0 };
+            used += if function.is_marked { function.bytes(number) } else { 0 };
             std::mem::take(&mut function.is_marked)
         });
         self.upvalues.sweep(|upvalue| {
@@ -711,7 +735,11 @@ impl Heap {
         // A sweep visits all places: as many objects are made before the next one.
         let swept_bytes = self.place_count() * (OBJECT_BYTES / 2);
         let threshold_bytes = (used * 2).max(used + swept_bytes).max(COLLECT_BYTES_MIN);
-        self.threshold_bytes = threshold_bytes.min(used + self.budget.limit_bytes / 4);
+        // Near the limit, half of what is left: garbage must not be what exceeds it.
+        let limit_bytes = self.budget.limit_bytes;
+        let half_of_rest = limit_bytes.saturating_sub(used) / 2;
+        let most_bytes = half_of_rest.max(COLLECT_BYTES_MIN).min(limit_bytes / 4);
+        self.threshold_bytes = threshold_bytes.min(used + most_bytes);
     }
 
     pub(crate) fn place_count(&self) -> usize {

@@ -100,6 +100,10 @@ pub const STEPS_PER_INTERRUPT: u32 = 10_000;
 /// Bytes that are copied, hashed or compared in the time of a step.
 pub const BYTES_PER_STEP: usize = 128;
 
+/// Instructions in the time of a step: a call counts as the steps of all instructions of its
+/// function.
+pub const INSTRUCTIONS_PER_STEP: usize = 64;
+
 /// Values that are copied, or passed over, in the time of a step.
 pub const VALUES_PER_STEP: usize = 16;
 

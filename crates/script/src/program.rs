@@ -3,6 +3,7 @@
 //! Error texts name variables ("field 'x'") by looking back through the instructions, so their
 //! shapes are part of what scripts see.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::value::{Str, Value};
@@ -115,4 +116,32 @@ pub(crate) struct Proto {
     /// The function has an implicit parameter `arg`.
     pub(crate) needs_arg: bool,
     pub(crate) register_count: u8,
+    /// Number of the collection that has counted its bytes.
+    pub(crate) counted_by: Cell<u32>,
+}
+
+impl Proto {
+    fn own_bytes(&self) -> usize {
+        size_of::<Proto>()
+            + self.code.capacity() * size_of::<Ins>()
+            + self.constants.capacity() * size_of::<Value>()
+            + self.protos.capacity() * size_of::<Rc<Proto>>()
+            + self.lines.capacity() * size_of::<u32>()
+            + self.locals.capacity() * size_of::<LocalName>()
+            + self.upvalues.capacity() * (size_of::<Str>() + size_of::<UpvalueSource>())
+    }
+
+    /// Bytes of it and of the functions within.
+    pub(crate) fn bytes(&self) -> usize {
+        self.own_bytes() + self.protos.iter().map(|inner| inner.bytes()).sum::<usize>()
+    }
+
+    /// As [`Proto::bytes`], without those that the collection of this number has counted already:
+    /// any number of functions are made of one.
+    pub(crate) fn count(&self, collection: u32) -> usize {
+        if self.counted_by.replace(collection) == collection {
+            return 0;
+        }
+        self.own_bytes() + self.protos.iter().map(|inner| inner.count(collection)).sum::<usize>()
+    }
 }

@@ -3,7 +3,7 @@
 //! members in `cjson.encode` follow from that layout, and scripts see all three.
 
 use crate::heap::Budget;
-use crate::limits::SPARE_TABLE_VALUES_MAX;
+use crate::limits::{SPARE_TABLE_VALUES_MAX, VALUES_PER_STEP};
 use crate::value::{Str, TableId, Value};
 
 /// An entry of the hash part; `next` is the index of the next node in its chain, or `NONE`.
@@ -253,6 +253,7 @@ impl Table {
 
     /// Gives both parts the sizes that fit the keys and one more.
     fn rehash(&mut self, extra: Value, budget: &mut Budget) -> Result<(), SetError> {
+        budget.spend((self.array.len() + self.nodes.len()) / VALUES_PER_STEP);
         // counts[n]: keys k with 2^(n-1) < k <= 2^n
         let mut counts = [0_usize; ARRAY_BITS_MAX + 1];
         let mut candidates = 0;

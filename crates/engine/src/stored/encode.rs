@@ -18,6 +18,7 @@ use tidemill_store::{Encoding, EntryRef, Kind, StringValue};
 use crate::expiry_clock::ExpiryClock;
 use crate::handlers::key::stream_payload;
 use crate::handlers::list::node_limit;
+use crate::limits::LISTPACK_BYTES_MAX;
 use crate::settings::{EvictionOrder, Settings};
 use crate::use_stamp::{FrequencyScale, UseStamp};
 
@@ -110,7 +111,12 @@ pub fn value<O: Output<Error: From<TryReserveError>>>(
     encoder: &mut Encoder<O>,
     place: Place<'_>,
 ) -> Result<(), EncodeError<O::Error>> {
-    let encoding = entry.encoding();
+    // A listpack cannot name more than 4 GiB, and Valkey makes none of more than one.
+    let is_too_large = entry.kind() != Kind::List && entry.total_bytes() > LISTPACK_BYTES_MAX;
+    let encoding = match entry.encoding() {
+        Encoding::Listpack if is_too_large => Encoding::Hashtable,
+        encoding => encoding,
+    };
     let seed = rules.seed;
     let unsupported = EncodeError::Unsupported(entry.kind());
     match entry.kind() {

@@ -382,11 +382,9 @@ impl Worker {
         self.evicts_soon = evicts_soon;
     }
 
-    /// Begins to replay a log: whatever it holds is executed, and nothing has expired. A relative
-    /// expiry would count from 1970; there is none in a log.
+    /// Begins to replay a log: whatever it holds is executed, and nothing has expired.
     pub fn begin_replay(&mut self) {
         self.replays = true;
-        self.judged_ms = 0;
         self.refresh_judgement();
     }
 
@@ -464,9 +462,7 @@ impl Worker {
 
     fn set_clock(&mut self, shared: &Shared, now_us: u64) {
         self.now_us = self.now_us.max(now_us);
-        if !self.replays {
-            self.judged_ms = self.now_us / 1000;
-        }
+        self.judged_ms = self.now_us / 1000;
         self.ahead_ms = shared.clock.ahead_ms();
         self.refresh_use_stamp();
     }
@@ -541,7 +537,7 @@ impl Worker {
     #[cold]
     fn unusual_clock(&self, clock: ExpiryClock) -> ExpiryClock {
         match self.replays {
-            true => ExpiryClock::new(0, self.ahead_ms),
+            true => ExpiryClock::new(self.now_ms(), self.ahead_ms).in_replay(),
             false => clock.in_import(self.serves_import),
         }
     }

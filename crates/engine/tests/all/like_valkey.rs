@@ -190,3 +190,11 @@ fn copy_without_a_source_leaves_an_expired_target() {
     client.call("SET h v");
     client.check("COPY h k", ":1", &["expired k", "new k", "copy_to k"], 1);
 }
+
+#[test]
+fn options_of_other_scans_are_named() {
+    let mut client = Client::new();
+    let error = "-ERR NOSCORES option can only be used in ZSCAN";
+    assert_eq!(client.call("SCAN 0 NOSCORES"), error);
+    assert_eq!(client.call("SCAN 0 NOSCORES COUNT 5"), error);
+}

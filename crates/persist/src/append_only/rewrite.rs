@@ -116,11 +116,12 @@ impl AppendOnlyFile {
     /// [`prepare`](Self::prepare) stays off, and [`switch`](Self::switch) fails. Does not block on
     /// the disk, but for another attempt to switch a log on.
     pub fn note_cut(&self, rewrite: &mut Rewrite) {
+        let mut writer = (rewrite.before != LogState::On).then(|| lock(&self.writer));
+        let mut merge = self.journal.merge();
+        // Under the locks: `switch_off` counts the generation first and clears under them behind.
         if self.generation() != rewrite.generation {
             return;
         }
-        let mut writer = (rewrite.before != LogState::On).then(|| lock(&self.writer));
-        let mut merge = self.journal.merge();
         rewrite.cut = self.journal.drain(&mut merge);
         merge.begin_anew();
         let Some(writer) = &mut writer else {

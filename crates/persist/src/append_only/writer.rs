@@ -57,10 +57,11 @@ impl Increment {
     /// command, and makes it durable. None if it has no word: nothing is to be appended then.
     pub(super) fn go_on(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<Option<Increment>> {
         let file = disk.open_or_create(path)?;
-        match FileWord::of(&*file)? {
-            Some(word) => Increment::marked(file, word, bytes).map(Some),
-            None => file.sync().map(|()| None),
-        }
+        // Of two writes the later one may be on the disk alone: what the mark calls durable is so
+        // before.
+        file.sync()?;
+        let word = FileWord::of(&*file)?;
+        word.map(|word| Increment::marked(file, word, bytes)).transpose()
     }
 
     /// Appends a mark, durable before there is anything that could be torn.

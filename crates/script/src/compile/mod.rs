@@ -6,6 +6,7 @@ mod expression;
 mod lexer;
 mod statement;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::heap::Heap;
@@ -282,6 +283,7 @@ impl Parser<'_> {
             is_vararg: draft.is_vararg,
             needs_arg: draft.needs_arg,
             register_count: draft.register_count,
+            counted_by: Cell::new(0),
         }))
     }
 

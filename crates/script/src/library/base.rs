@@ -143,7 +143,11 @@ fn compiled(vm: &mut Vm, source: &[u8], name: &[u8]) -> Result<Ret, Stop> {
     vm.check_room(source.len().saturating_mul(16))?;
     match crate::compile::compile(&mut vm.heap, source, names) {
         Ok(proto) => {
-            vm.heap.budget.add(proto.code.len() * 16 + proto.constants.len() * 16);
+            let bytes = proto.bytes();
+            if !vm.heap.budget.may_grow(bytes) {
+                return Err(vm.out_of_memory());
+            }
+            vm.heap.budget.add(bytes);
             let code = Code::Lua(proto, Box::new([]));
             match vm.heap.new_function_in(code, vm.run_environment) {
                 Ok(id) => Ok(Ret::One(Value::Function(id))),

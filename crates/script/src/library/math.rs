@@ -18,7 +18,8 @@ macro_rules! functions {
 
 functions! {
     abs => f64::abs, acos => arc_cosine, asin => arc_sine, atan => f64::atan,
-    ceil => f64::ceil, cos => f64::cos, cosh => f64::cosh, deg => f64::to_degrees,
+    ceil => f64::ceil, cos => f64::cos, cosh => f64::cosh,
+    deg => |radians| radians / (std::f64::consts::PI / 180.0),
     exp => f64::exp, floor => f64::floor, log => logarithm, log10 => common_logarithm,
     rad => |degrees| degrees * (std::f64::consts::PI / 180.0), sin => f64::sin,
     sinh => f64::sinh, sqrt => f64::sqrt, tan => f64::tan, tanh => f64::tanh,

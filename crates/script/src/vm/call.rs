@@ -5,7 +5,9 @@ use std::rc::Rc;
 use super::{ALL, Args, Frame, Kind, Native, NativeFn, Ret, Stop, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::{Host, Interrupt};
-use crate::limits::{CALLS_MAX, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INTERRUPT};
+use crate::limits::{
+    CALLS_MAX, INSTRUCTIONS_PER_STEP, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INTERRUPT,
+};
 use crate::program::{Proto, RK};
 use crate::value::{FunctionId, UpvalueId, Value};
 
@@ -175,6 +177,7 @@ impl Vm {
         if self.frames.len() >= CALLS_MAX {
             return Err(self.operation_error(b"stack overflow"));
         }
+        self.heap.spend(proto.code.len() / INSTRUCTIONS_PER_STEP);
         let parameters = usize::from(proto.parameter_count);
         let first = at + 1;
         let base = if proto.is_vararg { first + count } else { first };
@@ -552,7 +555,7 @@ impl Vm {
 
     /// Does what the host has answered.
     pub(crate) fn take_answer(&mut self, answer: Interrupt, may_suspend: bool) -> Result<(), Stop> {
-        self.heap.steps_left.set(STEPS_PER_INTERRUPT);
+        self.heap.budget.steps_left.set(STEPS_PER_INTERRUPT);
         self.native_steps = 0;
         self.is_overdue = false;
         match answer {
@@ -570,7 +573,7 @@ impl Vm {
     /// Lets the next step ask the host, if that wants to suspend the run and it can be again.
     fn hurry_if_overdue(&mut self) {
         if self.is_overdue && self.nested == 0 {
-            self.heap.steps_left.set(1);
+            self.heap.budget.steps_left.set(1);
         }
     }
 

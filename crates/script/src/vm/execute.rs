@@ -6,7 +6,7 @@ use super::call::{Called, Floor};
 use super::{ALL, Kind, Native, NativeFn, Stop, ThreadState, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::Host;
-use crate::limits::{ITEMS_PER_FLUSH, VALUES_PER_STEP};
+use crate::limits::{INSTRUCTIONS_PER_STEP, ITEMS_PER_FLUSH, VALUES_PER_STEP};
 use crate::number;
 use crate::program::{Ins, Op, Proto, RK};
 use crate::value::{FunctionId, StackOwner, TableId, UpvalueId, Value};
@@ -17,6 +17,8 @@ struct Active {
     function: FunctionId,
     base: usize,
     pc: usize,
+    /// Steps as which one of its steps counts.
+    steps: u32,
 }
 
 /// Kind of what is called.
@@ -122,7 +124,9 @@ impl Vm {
     fn load_active(&self) -> Option<Active> {
         let frame = self.frames.last()?;
         let proto = Rc::clone(frame.proto.as_ref()?);
-        Some(Active { proto, function: frame.function?, base: frame.base, pc: frame.pc })
+        let (function, base, pc) = (frame.function?, frame.base, frame.pc);
+        let steps = 1 + (proto.code.len() / INSTRUCTIONS_PER_STEP) as u32;
+        Some(Active { proto, function, base, pc, steps })
     }
 
     fn save_pc(&mut self, pc: usize) {
@@ -131,11 +135,13 @@ impl Vm {
         }
     }
 
-    /// Counts a step that may repeat without bound; the instruction runs again after a suspension.
+    /// Counts a step that may repeat without bound, of a long function as several: all of it may
+    /// lie between two such steps. The instruction runs again after a suspension.
     #[inline]
-    fn step(&mut self, host: &mut dyn Host, pc: usize) -> Result<(), Stop> {
-        let steps_left = self.heap.steps_left.get() - 1;
-        self.heap.steps_left.set(steps_left);
+    fn step(&mut self, host: &mut dyn Host, active: &Active, pc: usize) -> Result<(), Stop> {
+        let steps_left = &self.heap.budget.steps_left;
+        steps_left.set(steps_left.get().saturating_sub(active.steps));
+        let steps_left = steps_left.get();
         if steps_left > 0 {
             return Ok(());
         }
@@ -199,7 +205,7 @@ impl Vm {
                 Op::Jump => {
                     let distance = ins.jump();
                     if distance < 0 {
-                        self.step(host, pc)?;
+                        self.step(host, active, pc)?;
                     }
                     pc = target(pc, distance);
                 }
@@ -244,7 +250,7 @@ impl Vm {
                 Op::Le => compared!(self, host, at, pc, ins, |x, y| x <= y, less_equal),
                 Op::ForLoop => {
                     if let Some(next) = self.next_of_for(a) {
-                        self.step(host, pc)?;
+                        self.step(host, active, pc)?;
                         self.stack[a] = Value::Number(next);
                         self.stack[a + 3] = Value::Number(next);
                         pc = target(pc, ins.jump());
@@ -256,7 +262,7 @@ impl Vm {
                     pc = target(pc, ins.jump());
                 }
                 Op::Call => {
-                    self.step(host, pc)?;
+                    self.step(host, active, pc)?;
                     self.save_pc(pc);
                     let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize - 1 };
                     let wanted = ins.c as i32 - 1;
@@ -283,10 +289,10 @@ impl Vm {
                     return Ok(self.follow(called, floor));
                 }
                 Op::TForLoop => {
-                    self.step(host, pc)?;
+                    self.step(host, active, pc)?;
                     self.save_pc(pc);
                     let called = self.generic_for(host, a, ins)?;
-                    if called != Called::Done || !self.is_same_frame(active) {
+                    if !self.stays(called, active) {
                         return Ok(self.follow(called, floor));
                     }
                 }
@@ -303,6 +309,17 @@ impl Vm {
                 }
             }
         }
+    }
+
+    /// True if a call was of a library function, behind which the frame goes on. What the function
+    /// made may be garbage.
+    #[inline]
+    fn stays(&mut self, called: Called, active: &Active) -> bool {
+        let stays = called == Called::Done && self.is_same_frame(active);
+        if stays {
+            self.collect_if_due();
+        }
+        stays
     }
 
     #[inline]
@@ -502,12 +519,14 @@ impl Vm {
         ins: Ins,
     ) -> Result<Flow, Stop> {
         let pc = self.frames.last().map_or(0, |frame| frame.pc);
-        self.step(host, pc)?;
+        self.step(host, active, pc)?;
         let a = active.base + usize::from(ins.a);
         let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize - 1 };
+        let (depth, parents) = (self.frames.len() + 1, self.parents.len());
         let called = self.begin_call(host, a, count, ALL)?;
-        let depth = self.frames.len();
+        // Frames of another coroutine may be there by now, alike by chance.
         let is_plain = called == Called::Entered
+            && (self.frames.len(), self.parents.len()) == (depth, parents)
             && depth >= 2
             && self.frames[depth - 1].kind == Kind::Lua
             && self.frames[depth - 1].at == a
@@ -516,8 +535,7 @@ impl Vm {
             self.replace_caller(active.base);
         }
         // A library function's results are returned by the instruction that follows.
-        if called == Called::Done && self.is_same_frame(active) {
-            self.collect_if_due();
+        if self.stays(called, active) {
             return Ok(Flow::Next);
         }
         Ok(self.follow(called, floor))

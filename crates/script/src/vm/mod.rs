@@ -395,7 +395,7 @@ impl Vm {
             self.stack.shrink_to(STACK_VALUES_KEPT);
             self.frames.shrink_to(STACK_VALUES_KEPT);
         }
-        self.heap.steps_left.set(STEPS_PER_INTERRUPT);
+        self.heap.budget.steps_left.set(STEPS_PER_INTERRUPT);
         self.is_overdue = false;
     }
 

@@ -200,8 +200,19 @@ fn steps_on_large_values_are_killed() {
     for step in of_table {
         is_killed(&format!("{TABLE} while true do {step} end"));
     }
+    // A table that finds no place for its next key looks at all others.
+    is_killed(&format!("{TABLE} t[-1]=1 for i=2,1e9 do t[-i]=1 t[-i]=nil end"));
     is_killed(&format!("{TEXT} local a,b=s..'a',s..'b' while true do local c=a<b end"));
     is_killed(&format!("{TEXT} local a,b=s..'a',s..'b' while true do table.sort({{a,b}}) end"));
+}
+
+#[test]
+fn long_functions_are_killed() {
+    const BODY: &str = "local body='local x,a,b=\"\",\"p\",\"q\" '..string.rep('x=a..b ',340000)";
+    is_killed(&format!("{BODY} local f=loadstring(body) while true do f() end"));
+    is_killed(&format!("{BODY} loadstring('while true do '..body..'end')()"));
+    is_killed(&format!("{BODY} loadstring('for i=1,1e9 do '..body..'end')()"));
+    is_killed(&format!("{BODY} local f=loadstring(body) for x in f do end while true do f() end"));
 }
 
 #[test]

@@ -591,3 +591,42 @@ fn texts_are_read_as_numbers_as_c_reads_them() {
         assert_eq!(answer(&format!("return tostring(tonumber({text}))")), format!("${expected}"));
     }
 }
+
+/// The frames of a coroutine that is left by a tail call are not those of its caller.
+#[test]
+fn tail_calls_that_change_the_coroutine_return_to_their_callers() {
+    for (source, expected) in [
+        (
+            "(function() \
+               local co = coroutine.create(function() return coroutine.yield(1) end) \
+               coroutine.resume(co) \
+               return 'inner' \
+             end)() \
+             return 'outer'",
+            "$outer",
+        ),
+        (
+            "local co = coroutine.create(function() return coroutine.yield(1) + 1 end) \
+             local function f() return coroutine.resume(co) end \
+             f() \
+             local _, value = coroutine.resume(co, 2) \
+             return value",
+            ":3",
+        ),
+        (
+            "local wrapped = coroutine.wrap(function(...) return coroutine.yield(...) end) \
+             local function f(x) return wrapped(x) end \
+             return {f(1), f(2)}",
+            "[:1 :2]",
+        ),
+    ] {
+        assert_eq!(answer(source), expected, "{source}");
+    }
+}
+
+#[test]
+fn degrees_are_divided_as_in_lua() {
+    let source = "local t = {61, 122, 90} \
+                  for i = 1, 3 do t[i] = math.floor(math.deg(math.rad(t[i]))) end return t";
+    assert_eq!(answer(source), "[:60 :121 :90]");
+}

@@ -7,6 +7,7 @@ mod constructors;
 mod fuzz;
 mod harness;
 mod language;
+mod memory;
 mod programs;
 mod runs;
 mod safety;

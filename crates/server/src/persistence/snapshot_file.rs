@@ -248,27 +248,26 @@ impl SnapshotFile {
         domain: &Arc<Domain<F>>,
         stop: &AtomicBool,
     ) -> Result<(), NotSaved> {
-        if shared.snapshots.cancel() {
-            log::warn!("A snapshot is being saved: it is given up");
-        }
         let mut member = shared.keyspace.join(domain).map_err(|error| {
             log::error!("{error}");
             NotSaved::Failed
         })?;
-        // Bounded by the disk: its thread looks behind each piece that it writes.
-        shared.rewrites.cancel();
-        while shared.snapshots.is_running() || shared.rewrites.is_running() {
-            member.offline(|| thread::sleep(SAVE_END_POLL));
-        }
         let heap = member.heap(Limits::default());
         let seat = std::rc::Rc::clone(member.seat());
         // Acquire: pairs with the Release of the worker that stops the server.
         let is_stopped = || stop.load(Ordering::Acquire);
         let is_over = || is_stopped() || shared.signalled_end.is_called_off();
-        let Some(token) = take_token_unless(shared, &seat, &mut member, is_over) else {
-            return if is_stopped() { Ok(()) } else { Err(NotSaved::CalledOff) };
+        let (token, gate) = loop {
+            give_up_saves(shared, &mut member);
+            let Some(token) = take_token_unless(shared, &seat, &mut member, is_over) else {
+                return if is_stopped() { Ok(()) } else { Err(NotSaved::CalledOff) };
+            };
+            let gate = close_gate(shared, &seat, &mut member);
+            if !is_saving(shared) {
+                break (token, gate);
+            }
+            // One began whose turn came first.
         };
-        let gate = close_gate(shared, &seat, &mut member);
         if !shared.signalled_end.decide() {
             return Err(NotSaved::CalledOff);
         }
@@ -427,6 +426,24 @@ fn take_token_unless<'k, F: Flavour>(
             return None;
         }
         member.offline(|| thread::sleep(GATE_RETRY));
+    }
+}
+
+fn is_saving(shared: &Shared) -> bool {
+    shared.snapshots.is_running() || shared.rewrites.is_running()
+}
+
+/// Gives up the save and the rewrite that are under way, and waits until they have ended: bounded
+/// by the disk, since each looks behind every piece that it writes.
+fn give_up_saves<F: Flavour>(shared: &Shared, member: &mut Member<F>) {
+    if shared.snapshots.cancel() {
+        log::warn!("A snapshot is being saved: it is given up");
+    }
+    while is_saving(shared) {
+        // Also one that began meanwhile.
+        shared.snapshots.cancel();
+        shared.rewrites.cancel();
+        member.offline(|| thread::sleep(SAVE_END_POLL));
     }
 }
 

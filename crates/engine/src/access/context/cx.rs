@@ -101,12 +101,8 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         self.worker.score_hints.of(member)
     }
 
-    /// Unix time of the command in milliseconds, as clients see it. The clock that judges what has
-    /// expired shows zero while a log is replayed; consumers are not seen in 1970.
+    /// Unix time of the command in milliseconds, as clients see it.
     pub(crate) fn unix_ms(&self) -> i64 {
-        if self.worker.replays() {
-            return self.worker.now_ms() as i64;
-        }
         let clock = self.clock();
         clock.wall_ms(clock.now_ms()) as i64
     }

@@ -168,6 +168,9 @@ fn scan_options<'s>(cx: &SessionCx<'_, 's>) -> Result<ScanOptions<'s>, CommandEr
         if is(option, "NOVALUES") {
             return Err("ERR NOVALUES option can only be used in HSCAN".into());
         }
+        if is(option, "NOSCORES") {
+            return Err("ERR NOSCORES option can only be used in ZSCAN".into());
+        }
         if index + 1 == cx.args.len() {
             return Err(CommandError::Syntax);
         }

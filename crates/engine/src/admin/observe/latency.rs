@@ -7,6 +7,7 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::command::Command;
 use crate::error::CommandError;
+use crate::memory;
 use crate::telemetry::histogram::Times;
 
 fn now_s(cx: &SessionCx<'_, '_>) -> u64 {
@@ -94,19 +95,25 @@ fn reply_times(reply: &mut ReplyBuffer, name: &str, times: &Times) {
 
 pub(super) fn histogram(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let shared = cx.shared;
-    let names = cx.args.iter().skip(2);
-    let named = names.filter_map(|name| shared.commands.called_in_full(name));
-    let named: Vec<&Command> = named.map(|id| shared.commands.command(id)).collect();
-    let takes_all = cx.args.len() == 2;
-    let found: Vec<(&str, Times)> = shared
-        .commands
-        .callable()
-        .filter(|(_, command)| takes_all || named.iter().any(|meant| is_meant(command, meant)))
-        .map(|(id, command)| (command.name, shared.command_times(id)))
-        .filter(|(_, times)| times.calls > 0)
-        .collect();
+    let called = || {
+        let all = shared.commands.callable();
+        all.filter(|(id, _)| shared.command_times(*id).calls > 0).collect::<Vec<_>>()
+    };
+    // In the order of the arguments, as in Valkey: clients of RESP2 may go by the places.
+    let found = if cx.args.len() == 2 {
+        called()
+    } else {
+        let called = called();
+        let named = cx.args.iter().skip(2).filter_map(|name| shared.commands.called_in_full(name));
+        memory::collect(named.flat_map(|id| {
+            let meant = shared.commands.command(id);
+            called.iter().filter(|(_, command)| is_meant(command, meant)).copied()
+        }))?
+    };
     cx.reply.map(found.len());
-    found.iter().for_each(|(name, times)| reply_times(cx.reply, name, times));
+    for (id, command) in found {
+        reply_times(cx.reply, command.name, &shared.command_times(id));
+    }
     Ok(())
 }
 

@@ -1,0 +1,41 @@
+//! Memory of a run: garbage is collected before it exceeds the limit, and code counts.
+
+use crate::harness::{Store, answer, interpreter, run, shown};
+
+/// Code of some 2 MB in one function within another one.
+const CODE: &str = "local code = 'local x, a, b return function() ' .. \
+                    string.rep('x = a .. b ', 20000) .. ' end' ";
+
+#[test]
+fn code_that_a_script_keeps_counts() {
+    let kept = format!("{CODE} local t = {{}} for i = 1, 100 do t[i] = loadstring(code) end");
+    assert!(answer(&kept).starts_with("-ERR not enough memory"), "{}", answer(&kept));
+    let made = format!("{CODE} local t = {{}} for i = 1, 100 do t[i] = loadstring(code)() end");
+    assert!(answer(&made).starts_with("-ERR not enough memory"), "{}", answer(&made));
+    let once = format!(
+        "{CODE} local outer, t = loadstring(code), {{}} \
+         for i = 1, 20000 do t[i] = outer() end collectgarbage() return #t"
+    );
+    assert_eq!(answer(&once), ":20000");
+}
+
+#[test]
+fn code_that_a_script_drops_is_collected() {
+    let dropped = format!("{CODE} for i = 1, 100 do loadstring(code) end return 1");
+    assert_eq!(answer(&dropped), ":1");
+}
+
+#[test]
+fn garbage_of_an_iterator_is_collected() {
+    let text: String = (0..2_000_000).map(|number| format!("{number:07}")).collect();
+    let source = b"local n = 0 for word in ARGV[1]:gmatch('.......') do n = n + 1 end return n";
+    let result = run(&mut interpreter(), &mut Store::default(), source, &[], &[text.as_bytes()]);
+    assert_eq!(shown(&result), ":2000000");
+}
+
+#[test]
+fn garbage_is_collected_near_the_limit() {
+    let source = "local t = {} for i = 1, 4 do t[i] = string.rep(i, 13.5e6) end \
+                  for i = 1, 3e5 do local x = {} end return 1";
+    assert_eq!(answer(source), ":1");
+}

@@ -85,6 +85,16 @@ struct Log {
 }
 
 fn open(disk: &PowerDisk, policy: FsyncPolicy) -> Result<Log, LoadError> {
+    let (log, went_on) = restart(disk, policy)?;
+    went_on.expect("the disk has room");
+    Ok(log)
+}
+
+/// As [`open`], with what became of the log's going on.
+fn restart(
+    disk: &PowerDisk,
+    policy: FsyncPolicy,
+) -> Result<(Log, std::io::Result<()>), LoadError> {
     let mut collected = Collected::default();
     let loaded = load(disk, &names(), true, &mut collected)?;
     let journal = Arc::new(Journal::new(1));
@@ -100,8 +110,8 @@ fn open(disk: &PowerDisk, policy: FsyncPolicy) -> Result<Log, LoadError> {
         on_failure,
     );
     let empty = EmptyBase { is_snapshot: false, bytes: Vec::new() };
-    file.go_on(loaded, &empty).expect("the disk has room");
-    Ok(Log { journal, file, loaded: collected.commands, failures })
+    let went_on = file.go_on(loaded, &empty);
+    Ok((Log { journal, file, loaded: collected.commands, failures }, went_on))
 }
 
 impl Log {
@@ -182,6 +192,31 @@ fn a_loss_of_power_leaves_a_prefix() {
 #[test]
 fn a_loss_of_power_leaves_a_prefix_of_what_nobody_synced() {
     lose_power_with_seeds(FsyncPolicy::No);
+}
+
+/// What a kill leaves is in the cache of the system alone, and power is lost while the next start
+/// makes it durable and marks it so.
+#[test]
+fn a_loss_of_power_beside_a_restart_leaves_a_prefix() {
+    for seed in 0..1_000 {
+        let mut random = Rng::with_seed(seed);
+        let disk = PowerDisk::default();
+        let log = open(&disk, FsyncPolicy::No).expect("an empty disk");
+        let mut history = Vec::new();
+        for index in 0..random.usize(1..8) {
+            let value = "v".repeat(random.usize(1..900));
+            history.push(log.push(&[format!("SET {index} {value}")]));
+            log.file.write_behind(0);
+        }
+        let killed = disk.thawed();
+        killed.freeze_after(Some(random.usize(0..6)));
+        drop(restart(&killed, FsyncPolicy::No).expect("the cache has all of it"));
+        let mut survived = Collected::default();
+        load(&killed.lose_power(&mut random), &names(), true, &mut survived)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let survived = survived.commands;
+        assert_eq!(survived, history[..survived.len()], "seed {seed}");
+    }
 }
 
 #[test]

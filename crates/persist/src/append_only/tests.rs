@@ -91,10 +91,7 @@ fn open(disk: &PowerDisk, policy: FsyncPolicy) -> Result<Log, LoadError> {
 }
 
 /// As [`open`], with what became of the log's going on.
-fn restart(
-    disk: &PowerDisk,
-    policy: FsyncPolicy,
-) -> Result<(Log, std::io::Result<()>), LoadError> {
+fn restart(disk: &PowerDisk, policy: FsyncPolicy) -> Result<(Log, std::io::Result<()>), LoadError> {
     let mut collected = Collected::default();
     let loaded = load(disk, &names(), true, &mut collected)?;
     let journal = Arc::new(Journal::new(1));
@@ -194,8 +191,8 @@ fn a_loss_of_power_leaves_a_prefix_of_what_nobody_synced() {
     lose_power_with_seeds(FsyncPolicy::No);
 }
 
-/// What a kill leaves is in the cache of the system alone, and power is lost while the next start
-/// makes it durable and marks it so.
+/// The end of a log that a kill leaves is in the cache of the system alone, and power is lost while
+/// the next start makes it durable and marks it so.
 #[test]
 fn a_loss_of_power_beside_a_restart_leaves_a_prefix() {
     for seed in 0..1_000 {

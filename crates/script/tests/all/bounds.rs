@@ -25,11 +25,16 @@ struct Killer {
     calls: usize,
     /// Each command takes a whole turn.
     is_late: bool,
+    /// The script makes something before its loop, which may take longer than the patience.
+    awaits_mark: bool,
 }
+
+/// Statement from which on a run is to be killed.
+const MARK: &str = "redis.acl_check_cmd('ping')";
 
 impl Killer {
     fn new(is_late: bool) -> Self {
-        Self { started: Instant::now(), calls: 0, is_late }
+        Self { started: Instant::now(), calls: 0, is_late, awaits_mark: false }
     }
 }
 
@@ -40,7 +45,8 @@ impl Host for Killer {
     }
 
     fn interrupt(&mut self, _: bool) -> Interrupt {
-        if self.is_late || self.started.elapsed() >= PATIENCE {
+        let is_over = !self.awaits_mark && self.started.elapsed() >= PATIENCE;
+        if self.is_late || is_over {
             return Interrupt::Kill(KILLED);
         }
         Interrupt::Continue
@@ -53,6 +59,7 @@ impl Host for Killer {
     fn log(&mut self, _: u8, _: &[u8]) {}
 
     fn may_run(&mut self, _: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {
+        (self.started, self.awaits_mark) = (Instant::now(), false);
         Ok(Some(true))
     }
 
@@ -70,7 +77,7 @@ fn end_of(source: &str) -> Result<Reply, ScriptError> {
         let mut interpreter =
             Interpreter::for_scripts(&identity(), 512 << 20).expect("the libraries fit");
         let script = interpreter.compile(text.as_bytes()).expect("it compiles");
-        let mut host = Killer::new(false);
+        let mut host = Killer { awaits_mark: text.contains(MARK), ..Killer::new(false) };
         let result = match interpreter.start(script, &[], &[], Protocol::Resp2, &mut host) {
             Progress::Done(reply) => Ok(reply),
             Progress::Failed(error) => Err(error),
@@ -158,8 +165,8 @@ fn long_calls_of_libraries_are_killed() {
 
 #[test]
 fn steps_on_large_values_are_killed() {
-    const TEXT: &str = "local s=string.rep('x',3e7)";
-    const TABLE: &str = "local t={} for i=1,1e6 do t[i]=i end";
+    const TEXT: &str = "local s=string.rep('x',3e7) redis.acl_check_cmd('ping')";
+    const TABLE: &str = "local t={} for i=1,1e6 do t[i]=i end redis.acl_check_cmd('ping')";
     let of_text = [
         "string.rep('x',3e7)",
         "local a=s..'y'",
@@ -201,18 +208,32 @@ fn steps_on_large_values_are_killed() {
         is_killed(&format!("{TABLE} while true do {step} end"));
     }
     // A table that finds no place for its next key looks at all others.
-    is_killed(&format!("{TABLE} t[-1]=1 for i=2,1e9 do t[-i]=1 t[-i]=nil end"));
+    let key = |number| format!("t[-9*i-{number}]=1 t[-9*i-{number}]=nil ");
+    let keys: String = (0..9).map(key).collect();
+    is_killed(&format!("{TABLE} t[-1]=1 for i=2,1e9 do {keys}end"));
     is_killed(&format!("{TEXT} local a,b=s..'a',s..'b' while true do local c=a<b end"));
     is_killed(&format!("{TEXT} local a,b=s..'a',s..'b' while true do table.sort({{a,b}}) end"));
 }
 
 #[test]
-fn long_functions_are_killed() {
-    const BODY: &str = "local body='local x,a,b=\"\",\"p\",\"q\" '..string.rep('x=a..b ',340000)";
-    is_killed(&format!("{BODY} local f=loadstring(body) while true do f() end"));
-    is_killed(&format!("{BODY} loadstring('while true do '..body..'end')()"));
-    is_killed(&format!("{BODY} loadstring('for i=1,1e9 do '..body..'end')()"));
-    is_killed(&format!("{BODY} local f=loadstring(body) for x in f do end while true do f() end"));
+fn long_functions_count_as_many_steps() {
+    // A jump does not reach over more than 131,071 instructions.
+    for (before, count, behind, calls) in [
+        ("", 340_000, "", "for i=1,100 do f() end"),
+        ("", 340_000, "return 1", "for x in f do n=n-1 if n==0 then break end end"),
+        ("while n>0 do n=n-1 ", 40_000, "end", "f() f() f()"),
+        ("for i=1,n do ", 40_000, "end", "f() f() f()"),
+    ] {
+        let source = format!(
+            "local n=100 local f=loadstring('local n,a,b=... local x {before}' \
+             ..string.rep('x=a..b ',{count})..'{behind}') \
+             local long=f f=function() return long(n,'p','q') end {calls} return 1"
+        );
+        let mut host = Store::default();
+        let result = run(&mut interpreter(), &mut host, source.as_bytes(), &[], &[]);
+        assert_eq!(shown(&result), ":1", "{source}");
+        assert!(host.interrupts > 50, "{}: {source}", host.interrupts);
+    }
 }
 
 #[test]

@@ -92,32 +92,6 @@ func TestEnd_IsCalledOffByAClient(t *testing.T) {
 	}
 }
 
-// A save whose turn comes before that of the end, behind a script that both wait for, is given up.
-func TestEnd_GivesUpASaveThatBeginsMeanwhile(t *testing.T) {
-	directory := t.TempDir()
-	server, err := instance.Launch(instance.Subject, directory, "--save", "3600 1",
-		"--worker-threads", "2", "--enable-debug-command", "yes", "--rdb-key-save-delay", "1000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
-	conn := server.Dial(t)
-	do(t, conn, "DEBUG", "POPULATE", "2000")
-	spin(t, server)
-	if err := server.Dial(t).Send("BGSAVE"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "BGSAVE waits for the script", func() bool {
-		return strings.Contains(string(do(t, conn, "CLIENT", "LIST").Text), "cmd=bgsave")
-	})
-	if err := server.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(directory, "dump.rdb")); err != nil {
-		t.Error(err)
-	}
-}
-
 // A second SIGINT ends the server at once, in the middle of the save that the first one began: the
 // last snapshot is as it was, and nothing is left of the next.
 func TestEnd_AtOnceLeavesNoPartOfASave(t *testing.T) {

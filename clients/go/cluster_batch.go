@@ -229,21 +229,11 @@ func split(wire []byte, info *commandInfo) (parts *Batch, positions [][]int) {
 // been executed is it "not sent" or, where all were refused, the server's own error.
 func splitFailure(replies []Reply, info *commandInfo) *Reply {
 	var first *Reply
-	refused, unsent := 0, 0
-	for i, reply := range replies {
-		err := reply.Err()
-		if err == nil {
-			continue
-		}
-		if first == nil {
-			first = &replies[i]
-		}
-		if reply.kind == KindError {
-			refused++
-		} else if errors.Is(err, ErrNotSent) {
-			unsent++
-		}
+	hasFailed := func(reply Reply) bool { return reply.Err() != nil }
+	if i := slices.IndexFunc(replies, hasFailed); i >= 0 {
+		first = &replies[i]
 	}
+	refused, unsent := countUnexecuted(replies)
 	harmless := info.flags&commandReads != 0 && first != nil && first.kind == KindError
 	if first == nil || refused == len(replies) || unsent == len(replies) || harmless {
 		return first
@@ -259,21 +249,32 @@ func splitFailure(replies []Reply, info *commandInfo) *Reply {
 // batchFailure is the failure of a batch of which some command has no answer, else no failure. What
 // was not sent tells nothing of the other commands, unless those only read.
 func batchFailure(replies []Reply, flags commandFlags) Reply {
-	failed, unexecuted := Reply{}, 0
+	var failed Reply
 	for _, reply := range replies {
-		isUnsent := reply.kind == KindNone && errors.Is(reply.Err(), ErrNotSent)
-		if isUnsent || reply.kind == KindError {
-			unexecuted++
-		}
-		if reply.kind == KindNone && (failed.Err() == nil || !isUnsent) {
+		isFirst := failed.Err() == nil
+		if reply.kind == KindNone && (isFirst || !errors.Is(reply.Err(), ErrNotSent)) {
 			failed = reply
 		}
 	}
+	refused, unsent := countUnexecuted(replies)
+	unexecuted := refused + unsent
 	if !errors.Is(failed.Err(), ErrNotSent) || unexecuted == len(replies) ||
 		flags&commandReads != 0 {
 		return failed
 	}
 	return failedReply(maybeSent(&splitError{len(replies), unexecuted, causeOf(failed.Err())}))
+}
+
+// countUnexecuted counts the commands that the server refused and those that were not sent.
+func countUnexecuted(replies []Reply) (refused, unsent int) {
+	for _, reply := range replies {
+		if reply.kind == KindError {
+			refused++
+		} else if errors.Is(reply.Err(), ErrNotSent) {
+			unsent++
+		}
+	}
+	return refused, unsent
 }
 
 // joinReplies merges the parts' replies as the server would have answered the whole.

@@ -208,40 +208,12 @@ func callers(t *testing.T, address string, change ...func(*Options)) []caller {
 	}
 }
 
-func TestShutdown_WaitsForConnectionsOfTheirOwn(t *testing.T) {
-	checkLeaks(t)
-	ctx := testContext(t, 20*time.Second)
-	for what, run := range onOwn {
-		for which := range 2 {
-			address, arrived, release := startHolding(t)
-			c := callers(t, address)[which]
-			ended, closed := make(chan error, 1), make(chan error, 1)
-			go func() { ended <- run(ctx, c) }()
-			<-arrived
-			go func() { closed <- c.Shutdown(ctx) }()
-			waitFor(t, 10*time.Second, "the refusal of what is new", func() bool {
-				return c.Do(ctx, "PING").Err() != nil
-			})
-			select {
-			case err := <-closed:
-				t.Errorf("%T: Shutdown did not wait for a %s: %v", c, what, err)
-				closed <- err
-			case <-time.After(20 * time.Millisecond):
-			}
-			release()
-			if err := <-ended; err != nil {
-				t.Errorf("%T: %s: %v", c, what, err)
-			}
-			if err := <-closed; err != nil {
-				t.Errorf("%T: Shutdown beside a %s: %v", c, what, err)
-			}
-		}
-	}
-}
-
-func TestShutdown_EndsConnectionsOfTheirOwnAtItsDeadline(t *testing.T) {
-	checkLeaks(t)
-	ctx := testContext(t, 20*time.Second)
+// eachOnOwn calls check beside each operation of onOwn, of a client and of a cluster, once its SET
+// has arrived. What the operation ends with comes by ended.
+func eachOnOwn(
+	ctx context.Context, t *testing.T,
+	check func(what string, c caller, ended <-chan error, release func()),
+) {
 	for what, run := range onOwn {
 		for which := range 2 {
 			address, arrived, release := startHolding(t)
@@ -249,17 +221,50 @@ func TestShutdown_EndsConnectionsOfTheirOwnAtItsDeadline(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- run(ctx, c) }()
 			<-arrived
-			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			if err := c.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%T: Shutdown beside a %s: %v", c, what, err)
-			}
-			cancel()
-			if err := <-ended; !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ErrClosed) {
-				t.Errorf("%T: %s: %v", c, what, err)
-			}
-			release()
+			check(what, c, ended, release)
 		}
 	}
+}
+
+func TestShutdown_WaitsForConnectionsOfTheirOwn(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	eachOnOwn(ctx, t, func(what string, c caller, ended <-chan error, release func()) {
+		closed := make(chan error, 1)
+		go func() { closed <- c.Shutdown(ctx) }()
+		waitFor(t, 10*time.Second, "the refusal of what is new", func() bool {
+			return c.Do(ctx, "PING").Err() != nil
+		})
+		select {
+		case err := <-closed:
+			t.Errorf("%T: Shutdown did not wait for a %s: %v", c, what, err)
+			closed <- err
+		case <-time.After(20 * time.Millisecond):
+		}
+		release()
+		if err := <-ended; err != nil {
+			t.Errorf("%T: %s: %v", c, what, err)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("%T: Shutdown beside a %s: %v", c, what, err)
+		}
+	})
+}
+
+func TestShutdown_EndsConnectionsOfTheirOwnAtItsDeadline(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	eachOnOwn(ctx, t, func(what string, c caller, ended <-chan error, release func()) {
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		if err := c.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%T: Shutdown beside a %s: %v", c, what, err)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrMaybeSent) || !errors.Is(err, ErrClosed) {
+			t.Errorf("%T: %s: %v", c, what, err)
+		}
+		release()
+	})
 }
 
 // Blocked commands, and a Dedicated between two commands, are no pending work.

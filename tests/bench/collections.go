@@ -82,14 +82,10 @@ func measureCollections(report *Report, chosen settings) error {
 					keys:    size.keys,
 					seconds: chosen.Seconds / 2, requests: file, cpus: loadCPU,
 				}
-				ratio, err := inTurnsUntilDecided(report, name, chosen.PartRounds, contenders,
-					shape, collectionRatioLimit, func() spread {
-						return report.ratio(name, "tidemill", "valkey", Sample.TotalUs)
-					})
-				if err != nil {
+				if err := judgeRatio(report, name, chosen.PartRounds, contenders, shape,
+					collectionRatioLimit); err != nil {
 					return err
 				}
-				report.verdict(name+": CPU per operation / Valkey's", collectionRatioLimit, ratio)
 			}
 			return nil
 		})

@@ -225,6 +225,20 @@ func inTurnsUntilDecided(
 	return figure, nil
 }
 
+// judgeRatio runs a load on Tidemill and Valkey in turns until its CPU per operation relative to
+// Valkey's is decided, and judges that.
+func judgeRatio(
+	report *Report, name string, rounds int, contenders []contender, shape load, limit float64,
+) error {
+	ratio, err := inTurnsUntilDecided(report, name, rounds, contenders, shape, limit,
+		func() spread { return report.ratio(name, "tidemill", "valkey", Sample.TotalUs) })
+	if err != nil {
+		return err
+	}
+	report.verdict(name+": CPU per operation / Valkey's", limit, ratio)
+	return nil
+}
+
 func measureSmallValues(report *Report, chosen settings) error {
 	contenders := []contender{
 		{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
@@ -344,14 +358,10 @@ func measureLongStrings(report *Report, chosen settings, contenders []contender)
 		}
 		shape := load{connections: 1, pipeline: 1, keys: 1, seconds: chosen.Seconds,
 			requests: file, cpus: loadCPU}
-		ratio, err := inTurnsUntilDecided(report, name, max(2, chosen.Rounds/3), contenders, shape,
-			each.limit, func() spread {
-				return report.ratio(name, "tidemill", "valkey", Sample.TotalUs)
-			})
+		err := judgeRatio(report, name, max(2, chosen.Rounds/3), contenders, shape, each.limit)
 		if err != nil {
 			return err
 		}
-		report.verdict(name+": CPU per operation / Valkey's", each.limit, ratio)
 	}
 	return nil
 }

@@ -213,14 +213,10 @@ func measureTypeLoads(
 			connections: smallConnectionCount, pipeline: collectionPipeline, keys: keys,
 			seconds: chosen.Seconds / 2, requests: file, cpus: loadCPU,
 		}
-		ratio, err := inTurnsUntilDecided(report, name, chosen.PartRounds, contenders, shape,
-			each.limit, func() spread {
-				return report.ratio(name, "tidemill", "valkey", Sample.TotalUs)
-			})
+		err := judgeRatio(report, name, chosen.PartRounds, contenders, shape, each.limit)
 		if err != nil {
 			return err
 		}
-		report.verdict(name+": CPU per operation / Valkey's", each.limit, ratio)
 	}
 	return nil
 }

@@ -289,8 +289,7 @@ impl Interpreter {
         let proto = crate::compile::compile(heap, source, names).map_err(|error| error.0)?;
         let reaches = Reaches::of(&proto, &self.vm.names);
         let heap = &mut self.vm.heap;
-        let code_bytes = source.len() * 2;
-        heap.budget.add(code_bytes);
+        heap.budget.add(proto.bytes());
         let function = heap.new_function(Code::Lua(proto, Box::new([])));
         if let Ok(function) = function {
             heap.function_mut(function).outlives_runs = !self.is_for_functions;

@@ -140,9 +140,8 @@ impl Vm {
     #[inline]
     fn step(&mut self, host: &mut dyn Host, active: &Active, pc: usize) -> Result<(), Stop> {
         let steps_left = &self.heap.budget.steps_left;
-        steps_left.set(steps_left.get().saturating_sub(active.steps));
-        let steps_left = steps_left.get();
-        if steps_left > 0 {
+        if steps_left.get() > active.steps {
+            steps_left.set(steps_left.get() - active.steps);
             return Ok(());
         }
         self.save_pc(pc);
@@ -527,10 +526,8 @@ impl Vm {
         // Frames of another coroutine may be there by now, alike by chance.
         let is_plain = called == Called::Entered
             && (self.frames.len(), self.parents.len()) == (depth, parents)
-            && depth >= 2
             && self.frames[depth - 1].kind == Kind::Lua
-            && self.frames[depth - 1].at == a
-            && self.frames[depth - 2].base == active.base;
+            && self.frames[depth - 1].at == a;
         if is_plain {
             self.replace_caller(active.base);
         }

@@ -6,8 +6,6 @@
 //! summed up by command and duration. The rejected alternative is to count at once and to take that
 //! back: others would see counters go down, and `CONFIG RESETSTAT` may have come between.
 
-use std::collections::BTreeMap;
-
 use smallvec::SmallVec;
 
 use crate::command::CommandId;
@@ -32,8 +30,9 @@ struct Sum {
 pub(super) struct RanCommands {
     /// The last ones, with the nanoseconds that each took.
     latest: SmallVec<[(CommandId, u64); 2]>,
-    /// Those before, by command and duration; few, whatever their number.
-    earlier: BTreeMap<(CommandId, u64), Sum>,
+    /// Those before, by command and duration, in order; few, whatever their number. Most runs have
+    /// none, and a list costs those nothing.
+    earlier: Vec<((CommandId, u64), Sum)>,
     /// Number of those that `total_commands_processed` does not have either.
     unprocessed_count: u64,
 }
@@ -58,7 +57,13 @@ impl RanCommands {
     #[cold]
     pub(super) fn sum_up(&mut self) {
         for (id, ns) in self.latest.drain(..) {
-            let sum = self.earlier.entry((id, leading_bits(ns))).or_default();
+            let key = (id, leading_bits(ns));
+            let place = self.earlier.binary_search_by_key(&key, |(key, _)| *key);
+            let place = place.unwrap_or_else(|place| {
+                self.earlier.insert(place, (key, Sum::default()));
+                place
+            });
+            let sum = &mut self.earlier[place].1;
             sum.calls += 1;
             sum.ns += ns;
         }
@@ -116,10 +121,10 @@ mod tests {
         assert!(ran.latest.len() <= COUNTED_TOGETHER_MAX);
         ran.sum_up();
         assert!(ran.earlier.len() <= 2 * 32 * 32, "{} sums", ran.earlier.len());
-        for &Sum { calls, ns } in ran.earlier.values() {
+        for &(_, Sum { calls, ns }) in &ran.earlier {
             summed.record(ns / calls, calls);
         }
-        let sums = || ran.earlier.values();
+        let sums = || ran.earlier.iter().map(|(_, sum)| sum);
         assert_eq!(sums().map(|sum| sum.calls).sum::<u64>(), 100 * COUNTED_TOGETHER_MAX as u64);
         assert_eq!(sums().map(|sum| sum.ns).sum::<u64>(), total_ns);
         let [exact, summed] = [exact, summed].map(|times| Times::of([&times].into_iter()));

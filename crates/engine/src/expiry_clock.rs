@@ -25,14 +25,6 @@ impl ExpiryClock {
         ExpiryClock { passed_ms, keeps_expired: true, ..self }
     }
 
-    /// The clock while a log is replayed: nothing has expired and every expiry is stored, while
-    /// relative ones count from now. Records have absolute ones only, but not every log is made of
-    /// records: scripts and `RESTORE` of older servers, or what a tool has written.
-    #[cold]
-    pub(crate) fn in_replay(self) -> ExpiryClock {
-        ExpiryClock { passed_ms: 0, keeps_expired: true, ..self }
-    }
-
     /// The server's time: Unix time in milliseconds that never goes back.
     #[must_use]
     pub fn now_ms(self) -> u64 {

@@ -63,6 +63,7 @@ pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) -> Reaped {
         cx.propagate_beside(cx.database, [&b"DEL"[..], key]);
     } else {
         let changed = edit.change::<Hash<'_>, _>(EXPIRED_EVENT, |hash| {
+            // Without room the sweep need not come back soon.
             (expired, _) = delete_due_fields(room, hash, clock);
             Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
         });

@@ -30,14 +30,18 @@ pub(crate) struct Library {
     pub(crate) functions: Vec<LibraryFunction>,
 }
 
+/// Bytes of a function with these texts, as they are accounted.
+pub(crate) fn function_bytes(name: &[u8], description: Option<&[u8]>) -> usize {
+    FUNCTION_BYTES + name.len() + description.map_or(0, <[u8]>::len)
+}
+
 impl Library {
     /// Bytes that it takes, as they are accounted.
     pub(crate) fn bytes(&self) -> usize {
-        let texts = self.functions.iter().map(|function| {
-            function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
-        });
-        let functions = self.functions.len() * FUNCTION_BYTES + texts.sum::<usize>();
-        self.source.len() + LIBRARY_BYTES + functions
+        let functions = self.functions.iter();
+        let functions =
+            functions.map(|each| function_bytes(&each.name, each.description.as_deref()));
+        self.source.len() + LIBRARY_BYTES + functions.sum::<usize>()
     }
 }
 

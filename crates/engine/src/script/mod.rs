@@ -13,7 +13,7 @@ pub(crate) use cache::{
     Cache, CachedScript, DIGEST_DIGITS, DigestText, Origin, UndeclaredKeys, digits_of, hexadecimal,
     parse_digest,
 };
-pub(crate) use functions::{Functions, Library, LibraryFunction, Snapshot};
+pub(crate) use functions::{Functions, Library, LibraryFunction, Snapshot, function_bytes};
 pub use functions::{Policy, RestoreError};
 pub(crate) use running::{Holds, KillError, Kind, Running, RunningScript};
 

@@ -22,4 +22,4 @@ pub(crate) mod sweep;
 mod tracking;
 
 pub use state::Worker;
-pub(crate) use state::{AttemptLookups, ExpiredKey, MissedKey};
+pub(crate) use state::{AttemptLookups, MissedKey};

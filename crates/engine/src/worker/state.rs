@@ -26,6 +26,7 @@ use super::{defrag, sweep};
 use crate::commit::{EventClass, RecordNumber};
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{DAMAGE_LINE_US, RETIRED_ITEM_BYTES};
+use crate::memory::Room;
 use crate::pubsub::receivers::Receivers;
 use crate::script::Kind;
 use crate::settings::Settings;
@@ -533,13 +534,13 @@ impl Worker {
         if self.judges_unusually { self.unusual_clock(clock) } else { clock }
     }
 
-    /// While a log is replayed, nothing has expired, whatever others have seen expired before.
+    /// A log that is replayed is as the source of an import: nothing has expired, whatever others
+    /// have seen expired before, and relative expiries count from now. Records have absolute ones
+    /// only, but not every log is made of records: scripts and `RESTORE` of older servers, or what
+    /// a tool has written.
     #[cold]
     fn unusual_clock(&self, clock: ExpiryClock) -> ExpiryClock {
-        match self.replays {
-            true => ExpiryClock::new(self.now_ms(), self.ahead_ms).in_replay(),
-            false => clock.in_import(self.serves_import),
-        }
+        clock.in_import(self.serves_import || self.replays)
     }
 
     /// Unix time in milliseconds, as of the last boundary.
@@ -642,6 +643,19 @@ impl Worker {
     pub(crate) fn uncount_lookups(&mut self) {
         self.lookups = self.lookups_before;
         self.missed.clear();
+    }
+
+    /// Notes a key that was found expired, to be deleted after the reply; without memory for its
+    /// name it is left to the sweep.
+    pub(crate) fn note_expired(
+        &mut self,
+        shared: &Shared,
+        database: usize,
+        key: &[u8],
+        key_hash: KeyHash,
+    ) {
+        let key = Room::of(shared).name_copy(key);
+        self.expired.extend(key.map(|key| ExpiredKey { database, key, key_hash }));
     }
 
     /// Takes out the lookups since [`Worker::begin_lookups`], of an attempt that goes on in a later

@@ -6,7 +6,6 @@ use tidemill_store::{Collection, EntryRef, KeyHash, Kind, SlotNumber, StringValu
 use super::cx::{Access, Cx};
 use super::lookups::{Seen, Sightings, Verdict};
 use crate::error::CommandError;
-use crate::worker::ExpiredKey;
 
 impl<'k: 'g, 'g> Cx<'k, 'g> {
     #[inline]
@@ -132,9 +131,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     fn note_expired(&mut self, database: usize, entry: EntryRef<'_>, key_hash: KeyHash) {
         let at_ms = entry.expires_at_ms().expect("an expired entry has an expiry");
         if self.found_expired(key_hash.slot, at_ms) {
-            let key = self.room().name_copy(entry.key());
-            let expired = key.map(|key| ExpiredKey { database, key, key_hash });
-            self.worker.expired.extend(expired);
+            self.worker.note_expired(self.shared, database, entry.key(), key_hash);
         }
     }
 

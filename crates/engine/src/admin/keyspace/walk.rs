@@ -18,10 +18,10 @@ use crate::error::CommandError;
 use crate::glob;
 use crate::keys_walk::{KeyList, KeysWalk};
 use crate::limits::{READ_ATTEMPTS_MAX, WALKED_KEYS_MAX};
-use crate::memory::{self, Room};
+use crate::memory;
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
-use crate::worker::{ExpiredKey, Worker};
+use crate::worker::Worker;
 
 /// Low bits of a cursor that hold the slot.
 const CURSOR_SLOT_BITS: u32 = 14;
@@ -99,8 +99,7 @@ impl Filter<'_> {
 /// The time of an entry is over: it is deleted after the reply.
 fn note_expired(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) {
     let key_hash = shared.keyspace.key_hash(entry.key());
-    let key = Room::of(shared).name_copy(entry.key());
-    worker.expired.extend(key.map(|key| ExpiredKey { database, key, key_hash }));
+    worker.note_expired(shared, database, entry.key(), key_hash);
 }
 
 /// Walks on from where `keys` is to the last slot.

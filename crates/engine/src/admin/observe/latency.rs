@@ -95,25 +95,20 @@ fn reply_times(reply: &mut ReplyBuffer, name: &str, times: &Times) {
 
 pub(super) fn histogram(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let shared = cx.shared;
-    let called = || {
-        let all = shared.commands.callable();
-        all.filter(|(id, _)| shared.command_times(*id).calls > 0).collect::<Vec<_>>()
-    };
-    // In the order of the arguments, as in Valkey: clients of RESP2 may go by the places.
+    let all = shared.commands.callable().map(|(id, command)| (command, shared.command_times(id)));
+    let called: Vec<(&Command, Times)> = all.filter(|(_, times)| times.calls > 0).collect();
     let found = if cx.args.len() == 2 {
-        called()
+        called.iter().collect()
     } else {
-        let called = called();
+        // In the order of the arguments, as in Valkey: clients of RESP2 may go by the places.
         let named = cx.args.iter().skip(2).filter_map(|name| shared.commands.called_in_full(name));
         memory::collect(named.flat_map(|id| {
             let meant = shared.commands.command(id);
-            called.iter().filter(|(_, command)| is_meant(command, meant)).copied()
+            called.iter().filter(|(command, _)| is_meant(command, meant))
         }))?
     };
     cx.reply.map(found.len());
-    for (id, command) in found {
-        reply_times(cx.reply, command.name, &shared.command_times(id));
-    }
+    found.iter().for_each(|(command, times)| reply_times(cx.reply, command.name, times));
     Ok(())
 }
 

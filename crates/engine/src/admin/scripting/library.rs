@@ -8,9 +8,10 @@ use tidemill_rdb::payload::Payload;
 use tidemill_script::{Abort, Answer, Host, Interrupt, LoadError, Protocol};
 
 use super::shebang::{Shebang, value_of};
-use crate::limits::{FUNCTION_BYTES, FUNCTION_COPIES_MAX, LIBRARY_LOAD_MS_MAX};
+use crate::limits::{FUNCTION_COPIES_MAX, LIBRARY_LOAD_MS_MAX};
 use crate::script::{
     ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot, UndeclaredKeys,
+    function_bytes,
 };
 use crate::shared::Shared;
 use crate::worker::scripts::{Machine, NOT_ENOUGH_MEMORY, has_room_to_compile, make};
@@ -104,11 +105,9 @@ pub(super) fn load(shared: &Shared, name: &[u8], source: &[u8]) -> Result<Arc<Li
         LoadError::Syntax(text) => [b"Error compiling function: ", &text[..]].concat(),
         LoadError::Failed(error) => [b"Error registering functions: ", &error.message[..]].concat(),
     })?;
-    let named_bytes = loaded.iter().map(|function| {
-        FUNCTION_BYTES + function.name.len() + function.description.as_ref().map_or(0, Vec::len)
-    });
+    let bytes = loaded.iter().map(|each| function_bytes(&each.name, each.description.as_deref()));
     // A source may make names that are longer than itself.
-    if !shared.host.has_room(named_bytes.sum::<usize>().saturating_mul(FUNCTION_COPIES_MAX)) {
+    if !shared.host.has_room(bytes.sum::<usize>().saturating_mul(FUNCTION_COPIES_MAX)) {
         return Err([b"Error registering functions: ", NOT_ENOUGH_MEMORY].concat());
     }
     let mut functions: Vec<LibraryFunction> = Vec::with_capacity(loaded.len());

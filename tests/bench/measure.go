@@ -321,7 +321,8 @@ func measureLargeValues(report *Report, chosen settings) error {
 const longStringBytes = 8 << 20
 
 // longStringLoads look at all bits of strings of longStringBytes. Their limits are the CPU per
-// operation relative to Valkey's.
+// operation relative to Valkey's. BITCOUNT is bound by the memory, whose speed depends on the pages
+// that the system gives.
 var longStringLoads = []struct {
 	name    string
 	limit   float64
@@ -329,7 +330,7 @@ var longStringLoads = []struct {
 }{
 	{"BITOP XOR", 1.1, []string{"BITOP", "XOR", "result", "first", "second"}},
 	{"BITOP NOT", 1.1, []string{"BITOP", "NOT", "result", "first"}},
-	{"BITCOUNT", 1.1, []string{"BITCOUNT", "first"}},
+	{"BITCOUNT", 1.25, []string{"BITCOUNT", "first"}},
 	{"BITPOS", 1.1, []string{"BITPOS", "second", "1", "0", "-2"}},
 }
 

@@ -2,11 +2,14 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -166,39 +169,9 @@ func isGone(pid int) bool {
 // Without a log file the reason is where the log is, and the process ends by the signal, as a core
 // file needs.
 func TestCrash_EndsByItsSignal(t *testing.T) {
-	run := func(t *testing.T, end func(port, pid int)) (string, syscall.WaitStatus) {
-		port, err := instance.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		command := instance.Command(instance.Subject, port, "--enable-debug-command", "yes")
-		output, err := os.CreateTemp(t.TempDir(), "output")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer output.Close()
-		command.Stdout = output
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		waitFor(t, "answer", func() bool { return answers(port) })
-		end(port, command.Process.Pid)
-		hangs := time.AfterFunc(closeTimeout, func() { _ = command.Process.Kill() })
-		defer hangs.Stop()
-		err = command.Wait()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			t.Fatalf("the server ended with %v", err)
-		}
-		text, err := os.ReadFile(output.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text), exit.Sys().(syscall.WaitStatus)
-	}
 	for how, want := range crashes {
 		t.Run(how, func(t *testing.T) {
-			text, status := run(t, func(port, _ int) { crash(t, port, how) })
+			text, status := crashed(t, func(port, _ int) { crash(t, port, how) })
 			requireCrash(t, text, `worker-\d`, want.reason)
 			if status.Signal() != want.signal {
 				t.Errorf("ended by %v", status)
@@ -207,15 +180,102 @@ func TestCrash_EndsByItsSignal(t *testing.T) {
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS} {
 		t.Run("sent "+signal.String(), func(t *testing.T) {
-			text, status := run(t, func(_, pid int) {
+			text, status := crashed(t, func(_, pid int) {
 				if err := syscall.Kill(pid, signal); err != nil {
 					t.Error(err)
 				}
 			})
-			requireCrash(t, text, `\S+`, `signal SIG[A-Z]+ from process `+strconv.Itoa(os.Getpid()))
+			requireCrash(t, text, `\S+`, sentReason)
 			if status.Signal() != signal {
 				t.Errorf("ended by %v", status)
 			}
 		})
 	}
+}
+
+// Whichever thread crashes, the reason says which.
+func TestCrash_NamesItsThread(t *testing.T) {
+	var names []string
+	for first := true; first || len(names) > 0; first = false {
+		var name string
+		text, status := crashed(t, func(_, pid int) {
+			threads := threadsByName(t, pid)
+			if first {
+				// jemalloc lets no signal reach its own thread.
+				delete(threads, "jemalloc_bg_thd")
+				names = slices.Sorted(maps.Keys(threads))
+			}
+			name, names = names[0], names[1:]
+			_, _, errno := syscall.Syscall(syscall.SYS_TGKILL, uintptr(pid),
+				uintptr(threads[name]), uintptr(syscall.SIGSEGV))
+			if errno != 0 {
+				t.Errorf("%s: %v", name, errno)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+		requireCrash(t, text, regexp.QuoteMeta(name), sentReason)
+		if status.Signal() != syscall.SIGSEGV {
+			t.Errorf("%s: ended by %v", name, status)
+		}
+	}
+}
+
+// threadsByName has the number of a thread of each name.
+func threadsByName(t *testing.T, pid int) map[string]int {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads := make(map[string]int)
+	for _, file := range files {
+		number, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// One that has ended meanwhile has no name.
+		if name, err := os.ReadFile(file); err == nil {
+			threads[strings.TrimSpace(string(name))] = number
+		}
+	}
+	return threads
+}
+
+// sentReason is the reason of a crash by a signal that this process sent.
+var sentReason = `signal SIG[A-Z]+ from process ` + strconv.Itoa(os.Getpid())
+
+// crashed runs a server until it has ended by what end does. It returns the server's output and how
+// it ended.
+func crashed(t *testing.T, end func(port, pid int)) (string, syscall.WaitStatus) {
+	t.Helper()
+	port, err := instance.FreePort()
+	metrics, failed := instance.FreePort()
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	command := instance.Command(instance.Subject, port, "--enable-debug-command", "yes",
+		"--metrics-port", strconv.Itoa(metrics), "--appendonly", "yes", "--dir", t.TempDir())
+	output, err := os.CreateTemp(t.TempDir(), "output")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	command.Stdout = output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "answer", func() bool { return answers(port) })
+	end(port, command.Process.Pid)
+	hangs := time.AfterFunc(closeTimeout, func() { _ = command.Process.Kill() })
+	defer hangs.Stop()
+	err = command.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("the server ended with %v", err)
+	}
+	text, err := os.ReadFile(output.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), exit.Sys().(syscall.WaitStatus)
 }

@@ -149,7 +149,7 @@ unsafe impl GlobalAlloc for Allocator {
 /// Memory of up to 64 MiB a piece is reused like any other: jemalloc gives back at once what is
 /// larger than a limit, which is 8 MiB otherwise, so that each `SET` or `BITOP` of a longer string
 /// had all its pages cleared by the kernel, which took four times as long as the command. Pieces
-/// beyond it are too few to be worth keeping.
+/// beyond it are too few to be worth keeping. See also [`reuse_large_blocks`].
 ///
 /// One thread at most returns memory to the system, see [`purge_in_background`]: it would start
 /// another one for each CPU.
@@ -220,6 +220,20 @@ pub(crate) fn purge() {
         )
     };
     debug_assert_eq!(status, 0, "jemalloc knows how to purge");
+}
+
+/// Lets the first arena reuse pieces as large as the others do. jemalloc makes it before it takes
+/// the option over, and where there is one CPU it makes no other.
+///
+/// # Errors
+///
+/// When jemalloc does not know the limit.
+pub(crate) fn reuse_large_blocks() -> Result<(), String> {
+    // SAFETY: the names end in a zero, and jemalloc documents the values as `size_t`; here and
+    // below.
+    let bytes = unsafe { raw::read::<usize>(b"opt.oversize_threshold\0") };
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    unsafe { raw::write(b"arena.0.oversize_threshold\0", bytes) }.map_err(|error| error.to_string())
 }
 
 /// Starts the thread that returns freed memory to the system over some ten seconds, or ends it. The

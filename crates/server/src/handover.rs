@@ -5,6 +5,13 @@
 //! A worker inside a long command gets none, and a connection it was given just before the command
 //! began is taken back by a worker that responds. A connection that a worker has taken stays with
 //! it.
+//!
+//! The owner of a moved connection's client ([`Client::owner`]) changes under the lock of the
+//! queues: it names the worker that has the connection, or in whose queue that waits, or that has
+//! taken it out of another's and has not gone on since. What was sent to an earlier owner is
+//! therefore passed on until it arrives.
+//!
+//! [`Client::owner`]: tidemill_engine::shared::clients::Client::owner
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -39,6 +46,15 @@ pub(crate) enum Arrival {
     New(Accepted),
     /// From another worker, in the middle of its life.
     Moved(Box<Connection>),
+}
+
+impl Arrival {
+    /// A new one has no client yet.
+    fn set_owner(&self, worker: usize) {
+        if let Arrival::Moved(connection) = self {
+            connection.session.client.set_owner(worker);
+        }
+    }
 }
 
 /// Wakes a worker's event loop.
@@ -223,10 +239,11 @@ impl Handover {
     }
 
     fn announce(&self, state: &mut State, worker: usize, waiting: Waiting) {
-        state.waiting[worker].push(waiting);
         // Relaxed: stored under the lock. A thread that learns of the arrival by a later action of
-        // its sender sees it.
+        // its sender, such as the change of its owner, sees it.
         self.has_waiting[worker].store(true, Ordering::Relaxed);
+        waiting.arrival.set_owner(worker);
+        state.waiting[worker].push(waiting);
     }
 
     /// True if connections wait for a worker, by the worker's own view: it may miss one that is
@@ -262,7 +279,7 @@ impl Handover {
                 |waiting: &mut Waiting| now_us.saturating_sub(waiting.since_us) >= OVERDUE_US;
             let taken = waiting[other].extract_if(.., is_overdue).map(|waiting| waiting.arrival);
             let before = overdue.len();
-            overdue.extend(taken);
+            overdue.extend(taken.inspect(|arrival| arrival.set_owner(worker)));
             counts[other] -= overdue.len() - before;
         }
         counts[worker] += overdue.len();

@@ -280,6 +280,9 @@ fn start_freeing(options: &ServerConfig, placement: &Placement) -> Result<Reclai
     if let Err(why) = purge_in_background(options, placement) {
         log::warn!("jemalloc-bg-thread is not in force: {why}");
     }
+    if let Err(why) = allocator::reuse_large_blocks() {
+        log::warn!("The kernel clears the memory of each value of 8 MiB and more: {why}");
+    }
     in_background(options, placement, || Reclaimer::spawn("reclaim"))
 }
 

@@ -9,6 +9,7 @@
 //! The crate has no clock, no replies and no notion of commands. The engine decides which locks to
 //! take and what to write; the store makes each step safe beside any number of readers.
 
+pub mod bits;
 mod claim;
 pub mod entry;
 pub mod epoch;

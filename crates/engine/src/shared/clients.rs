@@ -51,8 +51,8 @@ pub struct Client {
     pub connected_ms: u64,
     /// None while nothing was set.
     texts: Mutex<Option<Box<ClientTexts>>>,
-    /// The worker that owns it.
-    pub worker: AtomicUsize,
+    /// See [`Client::owner`].
+    owner: AtomicUsize,
     /// Its database.
     pub database: AtomicUsize,
     /// Unix time in milliseconds of its last command, or of the end of its last wait.
@@ -226,11 +226,18 @@ impl Client {
         self.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);
     }
 
-    /// Worker that owns it.
+    /// Worker that has its connection, or is to take it: what is for the client goes there.
     #[must_use]
     pub fn owner(&self) -> usize {
-        // Acquire: pairs with the Release in `handed_on`.
-        self.worker.load(Ordering::Acquire)
+        // Acquire: pairs with the Release in `set_owner`.
+        self.owner.load(Ordering::Acquire)
+    }
+
+    /// Its connection goes to the worker `owner`. Set together with the connection's way there, so
+    /// that who sends something to the owner finds the connection, or who has it by then.
+    pub fn set_owner(&self, owner: usize) {
+        // Release: pairs with the Acquire in `owner`.
+        self.owner.store(owner, Ordering::Release);
     }
 
     /// It leaves: it is sent nothing behind its last reply.
@@ -288,15 +295,6 @@ impl Client {
         // Relaxed: a request that is sent after the killer was answered is read after the store, by
         // way of the two sockets.
         self.is_killed.load(Ordering::Relaxed)
-    }
-
-    /// The worker `from` has handed it to `to`, which may have handed it on meanwhile: the last
-    /// owner stays.
-    pub fn handed_on(&self, from: usize, to: usize) {
-        // Release: pairs with the Acquire of a thread that posts to the owner. Relaxed on failure:
-        // nothing is read then. It fails when the next owner was faster; the client cannot have
-        // come back to `from`, whose thread is here.
-        let _ = self.worker.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 
     /// True if it was killed, and others see it no more.
@@ -469,7 +467,7 @@ impl Clients {
             descriptor: origin.descriptor,
             connected_ms: now_ms,
             texts: Mutex::default(),
-            worker: AtomicUsize::new(worker),
+            owner: AtomicUsize::new(worker),
             database: AtomicUsize::new(0),
             last_command_ms: AtomicU64::new(now_ms),
             last_command: AtomicU32::new(0),
@@ -538,25 +536,5 @@ impl Clients {
     #[must_use]
     pub fn count(&self) -> usize {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_hands_a_client_on_late_does_not_take_it_from_its_last_owner() {
-        let client = Clients::default().register(0, ClientOrigin::default(), 0);
-        let owner = || client.worker.load(Ordering::Acquire);
-        client.handed_on(0, 1);
-        assert_eq!(owner(), 1, "nobody was faster");
-        let client = Clients::default().register(0, ClientOrigin::default(), 0);
-        // Worker 1 takes it over and hands it to worker 2 before worker 0 goes on, which handed it
-        // to worker 1.
-        client.worker.store(1, Ordering::Release);
-        client.handed_on(1, 2);
-        client.handed_on(0, 1);
-        assert_eq!(client.worker.load(Ordering::Acquire), 2);
     }
 }

@@ -51,10 +51,8 @@ impl Monitors {
     /// Sends a line to all that watch.
     pub fn send(&self, lanes: &Lanes, line: &Bytes) {
         for client in self.clients.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // Acquire: pairs with the Release of the worker that handed the connection on. It does
-            // not move while it watches.
-            let worker = client.worker.load(Ordering::Acquire);
-            lanes.post(worker, Delivery::Line { session: client.id, bytes: line.clone() });
+            // It does not move while it watches.
+            lanes.post(client.owner(), Delivery::Line { session: client.id, bytes: line.clone() });
         }
     }
 }

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tidemill_resp::encode::Protocol;
 
 use super::Worker;
@@ -199,15 +198,6 @@ impl Worker {
                 buffer.bulk("tracking-redir-broken");
                 buffer.integer(target.cast_signed());
             });
-        }
-    }
-
-    /// Passes on what is for a session that another worker has by now: bytes as they are sent.
-    /// It may be on its way here, if anything is.
-    pub fn pass_on(&self, shared: &Shared, session: u64, bytes: Bytes, is_arriving: bool) {
-        let Some(client) = shared.clients.find(session) else { return };
-        if client.owner() != self.index || is_arriving {
-            shared.lanes.post(client.owner(), Delivery::Line { session, bytes });
         }
     }
 }

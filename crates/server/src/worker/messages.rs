@@ -34,7 +34,7 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    fn receive(&mut self, message: Message) {
+    pub(super) fn receive(&mut self, message: Message) {
         let Some(index) = self.connections.of_session(message.session()) else {
             return self.forward(message);
         };
@@ -76,18 +76,10 @@ impl<F: Flavour> EventLoop<F> {
         self.resume(index);
     }
 
-    /// Forwards a message for a connection that has moved; drops it if the connection has ended, or
-    /// is just being taken over out of this worker's queue: see [`take_over`](Self::take_over).
+    /// Forwards a message for a connection that has moved; drops it if the connection has ended.
     fn forward(&self, message: Message) {
-        let shared = &self.spec.shared;
-        if let Some(client) = shared.clients.find(message.session()) {
-            // A read-modify-write that changes nothing, because of `take_over`: whichever of the
-            // two comes second sees what was before the first. AcqRel: Acquire pairs with the
-            // Release there and in `Client::handed_on`, Release with the Acquire there.
-            let owner = client.worker.fetch_add(0, Ordering::AcqRel);
-            if owner != self.spec.index {
-                shared.mailboxes.post(owner, message);
-            }
+        if let Some(owner) = self.owner_of_absent(message.session()) {
+            self.spec.shared.mailboxes.post(owner, message);
         }
     }
 

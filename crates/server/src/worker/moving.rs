@@ -4,13 +4,11 @@
 //! [`crate::balance`], their way in [`crate::handover`].
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidemill_engine::execute;
-use tidemill_engine::slots::mailbox::Message;
 use tidemill_rcu::Flavour;
 
-use super::EventLoop;
+use super::{EventLoop, WorkerSpec};
 use crate::balance::{self, Demand};
 use crate::connection::Connection;
 
@@ -51,45 +49,16 @@ impl<F: Flavour> EventLoop<F> {
         execution.worker_mut().forget_client_bytes(std::mem::take(&mut connection.counted_bytes));
         // It is registered, so this cannot fail; and the next owner would notice.
         let _ = poll.remove(&connection.transport);
-        let client = Arc::clone(&connection.session.client);
         spec.handover.transfer(spec.index, other, connection, now_us);
         arrivals.hand_over(now_us);
-        // Behind the transfer, so that a message which reaches the new owner finds the connection
-        // there.
-        client.handed_on(spec.index, other);
         let stats = execution.stats(&spec.shared);
         stats.moved_connections.add(1);
         stats.connections.set(connections.len() as u64);
     }
 
     /// Takes a connection over from another worker, or out of the queue of a third one.
-    ///
-    /// Out of that queue and not here yet, it is with no worker, and the third one is still noted
-    /// as its owner: a message that reaches that one is dropped, in `forward`. No message but the
-    /// order to end matters to a client that may be moved: it waits for nothing. So this worker
-    /// looks for the marks of such an order, which are set before it is posted, behind the change
-    /// of the owner. Both that change and the look of `forward` at the owner are
-    /// read-modify-writes, as are all others of that word. If `forward` comes first, the change
-    /// here reads what it wrote, or what such operations made of it, and the marks are seen. If the
-    /// change comes first, `forward` finds this worker, and the message comes. Of a store here and
-    /// a load there, each could miss the other.
     pub(super) fn take_over(&mut self, mut connection: Connection) {
         let EventLoop { spec, poll, execution, connections, .. } = self;
-        let client = &connection.session.client;
-        // AcqRel: Release pairs with the Acquire of a thread that posts to the owner, Acquire with
-        // the Release in `forward`.
-        client.worker.swap(spec.index, Ordering::AcqRel);
-        if client.is_ending() {
-            // As a message, behind those in hand: one that was not dropped may say more, namely
-            // that a client which is killed as well is evicted.
-            let session = client.id;
-            let end = if client.is_killed() {
-                Message::Kill { session }
-            } else {
-                Message::Evict { session }
-            };
-            spec.shared.mailboxes.post(spec.index, end);
-        }
         connection.work = 0;
         connection.round = 0;
         let index = connections.next_index();
@@ -106,6 +75,15 @@ impl<F: Flavour> EventLoop<F> {
         if has_work && self.connections.contains(index) {
             self.scheduler.enqueue(index);
         }
+    }
+
+    /// Worker to which something goes for a session that is not here: none if it has ended. It may
+    /// be this one, which finds the connection among its arrivals in the next iteration.
+    pub(super) fn owner_of_absent(&self, session: u64) -> Option<usize> {
+        let WorkerSpec { shared, handover, index, .. } = &self.spec;
+        let owner = shared.clients.find(session)?.owner();
+        // Looked at behind the owner: an arrival is announced before it becomes this worker's.
+        (owner != *index || handover.has_arrivals(*index)).then_some(owner)
     }
 
     /// Closes a connection at once.

@@ -3,6 +3,7 @@
 //! Coordinates the owners; has no state of its own. What is to be sent to whom is in the engine's
 //! [`Receivers`](tidemill_engine::pubsub::receivers::Receivers).
 
+use tidemill_engine::pubsub::lanes::Delivery;
 use tidemill_engine::pubsub::receivers::Dirty;
 use tidemill_rcu::Flavour;
 
@@ -67,11 +68,11 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Passes on what is for a connection that is not here: it was moved, or has ended.
     #[cold]
-    fn pass_on(&mut self, session: u64) {
-        let EventLoop { spec, execution, .. } = self;
-        let bytes = execution.reply_mut().to_vec();
-        execution.reply_mut().clear();
-        let is_arriving = spec.handover.has_arrivals(spec.index);
-        execution.worker().pass_on(&spec.shared, session, bytes.into(), is_arriving);
+    pub(super) fn pass_on(&mut self, session: u64) {
+        let bytes = self.execution.reply_mut().to_vec().into();
+        self.execution.reply_mut().clear();
+        if let Some(owner) = self.owner_of_absent(session) {
+            self.spec.shared.lanes.post(owner, Delivery::Line { session, bytes });
+        }
     }
 }

@@ -33,23 +33,30 @@ impl Operation {
         }
     }
 
-    /// Combines what is there with as much of another operand.
-    fn apply(self, into: &mut [u8], other: &[u8]) {
-        match self {
-            Operation::And => combine(into, other, |left, right| left & right),
-            Operation::Or => combine(into, other, |left, right| left | right),
-            Operation::Xor => combine(into, other, |left, right| left ^ right),
-            Operation::Not => combine(into, other, |_, right| !right),
+    /// Puts the first operand in the place of what is there, for NOT its complement.
+    fn begin(self, into: &mut [u8], first: Chunk<'_>) {
+        match (self, first) {
+            (Operation::Not, Chunk::Bytes(bytes)) => combine(into, bytes, |_, right| !right),
+            (Operation::Not, Chunk::Zeros(_)) => into.fill(0xff),
+            (_, Chunk::Bytes(bytes)) => into.copy_from_slice(bytes),
+            (_, Chunk::Zeros(_)) => into.fill(0),
         }
     }
 
-    /// As [`Operation::apply`] with zeros of the same number, or with what lies beyond the end of
-    /// an operand.
-    fn apply_zeros(self, into: &mut [u8]) {
-        match self {
-            Operation::And => into.fill(0),
-            Operation::Or | Operation::Xor => {}
-            Operation::Not => into.fill(0xff),
+    /// Combines what is there with as much of another operand. NOT has no other.
+    fn apply(self, into: &mut [u8], other: Chunk<'_>) {
+        match (self, other) {
+            (Operation::And, Chunk::Bytes(bytes)) => {
+                combine(into, bytes, |left, right| left & right)
+            }
+            (Operation::And, Chunk::Zeros(_)) => into.fill(0),
+            (Operation::Or, Chunk::Bytes(bytes)) => {
+                combine(into, bytes, |left, right| left | right)
+            }
+            (Operation::Xor, Chunk::Bytes(bytes)) => {
+                combine(into, bytes, |left, right| left ^ right)
+            }
+            (Operation::Or | Operation::Xor, Chunk::Zeros(_)) | (Operation::Not, _) => {}
         }
     }
 }
@@ -67,21 +74,24 @@ fn combine(into: &mut [u8], other: &[u8], operation: impl Fn(u64, u64) -> u64) {
     }
 }
 
-/// Combines a block of the result, which begins at `start` in the whole, with the same part of an
-/// operand.
-fn add(operation: Operation, start: u64, block: &mut [u8], operand: StringValue<'_>) {
+/// Calls `add` for each piece of a block of the result, which begins at `start` in the whole, with
+/// the same part of an operand.
+fn add_part(
+    start: u64,
+    block: &mut [u8],
+    operand: StringValue<'_>,
+    add: impl Fn(&mut [u8], Chunk<'_>),
+) {
     let block_bytes = block.len();
     let mut rest = block;
     for piece in part(operand, start, block_bytes) {
         let (here, behind) = rest.split_at_mut(piece.len() as usize);
-        match piece {
-            Chunk::Bytes(bytes) => operation.apply(here, bytes),
-            Chunk::Zeros(_) => operation.apply_zeros(here),
-        }
+        add(here, piece);
         rest = behind;
     }
     // Beyond its end an operand has zeros.
-    operation.apply_zeros(rest);
+    let zeros = Chunk::Zeros(rest.len() as u64);
+    add(rest, zeros);
 }
 
 /// The pieces of up to `length` bytes of a string from `start` on.
@@ -166,18 +176,14 @@ impl<'o> Blocks<'o> {
         let (longest, others) = self.operands.split_first().filter(|_| block_bytes > 0)?;
         self.start += block_bytes;
         let block = &mut self.block[..block_bytes as usize];
-        block.fill(0);
-        if self.operation == Operation::And && self.shortest_length <= start {
+        let operation = self.operation;
+        if operation == Operation::And && self.shortest_length <= start {
+            block.fill(0);
             return Some(block);
         }
-        let first_operation = match self.operation {
-            Operation::Not => Operation::Not,
-            // A copy.
-            _ => Operation::Or,
-        };
-        add(first_operation, start, block, *longest);
+        add_part(start, block, *longest, |into, first| operation.begin(into, first));
         for operand in others.iter().take_while(|operand| operand.len() > start) {
-            add(self.operation, start, block, *operand);
+            add_part(start, block, *operand, |into, other| operation.apply(into, other));
         }
         Some(block)
     }
@@ -202,12 +208,14 @@ mod tests {
                 (Operation::And, expected(|left, right| left & right)),
                 (Operation::Or, expected(|left, right| left | right)),
                 (Operation::Xor, expected(|left, right| left ^ right)),
-                (Operation::Not, expected(|_, right| !right)),
             ] {
                 let mut into = left.clone();
-                operation.apply(&mut into, &right);
+                operation.apply(&mut into, Chunk::Bytes(&right));
                 assert_eq!(into, expected, "{length} bytes");
             }
+            let mut into = left.clone();
+            Operation::Not.begin(&mut into, Chunk::Bytes(&right));
+            assert_eq!(into, expected(|_, right| !right), "{length} bytes");
         }
     }
 

@@ -1,59 +1,13 @@
 //! Counting and finding bits.
 
-use tidemill_store::StringValue;
 use tidemill_store::value::text::Chunk;
+use tidemill_store::{StringValue, bits};
 
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
 use crate::handlers::string::pieces;
-
-/// Words that are added bit by bit.
-type Words = [u64; 4];
-
-fn words(block: &[u8; 32]) -> Words {
-    let bytes = block.as_chunks::<8>().0;
-    std::array::from_fn(|at| u64::from_ne_bytes(bytes[at]))
-}
-
-/// Adds three numbers of one bit for each bit of a word: the bits of value one and of value two.
-#[inline(always)]
-fn add(a: Words, b: Words, c: Words) -> (Words, Words) {
-    let one = std::array::from_fn(|at| a[at] ^ b[at] ^ c[at]);
-    let two = std::array::from_fn(|at| a[at] & b[at] | (a[at] ^ b[at]) & c[at]);
-    (one, two)
-}
-
-fn count(words: Words) -> u64 {
-    words.into_iter().map(|word| u64::from(word.count_ones())).sum()
-}
-
-/// Number of bits that are set. Words are added bit by bit before the bits are counted, one word of
-/// eight: not every processor that this is built for has an instruction that counts.
-fn ones(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<256>();
-    let [mut one, mut two, mut four] = [Words::default(); 3];
-    let mut eights = 0;
-    for block in blocks {
-        let block = block.as_chunks::<32>().0;
-        let at = |index: usize| words(&block[index]);
-        let (sum, twos_a) = add(one, at(0), at(1));
-        let (sum, twos_b) = add(sum, at(2), at(3));
-        let (sum, twos_c) = add(sum, at(4), at(5));
-        let (sum, twos_d) = add(sum, at(6), at(7));
-        let (twos, fours_a) = add(two, twos_a, twos_b);
-        let (twos, fours_b) = add(twos, twos_c, twos_d);
-        let (fours, eight) = add(four, fours_a, fours_b);
-        (one, two, four) = (sum, twos, fours);
-        eights += count(eight);
-    }
-    let (words, rest) = rest.as_chunks::<8>();
-    let of_words: u64 =
-        words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
-    let of_bytes: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
-    8 * eights + 4 * count(four) + 2 * count(two) + count(one) + of_words + of_bytes
-}
 
 /// Range of a command: its range argument, in bits, both ends included.
 struct BitRange {
@@ -109,7 +63,7 @@ pub(super) fn bitcount(cx: &mut Cx<'_, '_>) -> Outcome {
         let bytes = range.first / 8..range.last / 8 + 1;
         let whole: u64 = pieces(value, bytes.clone())
             .map(|piece| match piece {
-                Chunk::Bytes(bytes) => ones(bytes),
+                Chunk::Bytes(bytes) => bits::count_ones(bytes),
                 Chunk::Zeros(_) => 0,
             })
             .sum();
@@ -198,21 +152,4 @@ pub(super) fn bitpos(cx: &mut Cx<'_, '_>) -> Outcome {
     );
     cx.reply.integer(found);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bits_of_blocks_words_and_bytes_are_counted_alike() {
-        let mut random = fastrand::Rng::with_seed(7);
-        for length in [0, 1, 7, 8, 9, 255, 256, 257, 511, 512, 1031, 4096, 20_003] {
-            let any: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
-            for bytes in [any, vec![0xff; length]] {
-                let one_by_one: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
-                assert_eq!(ones(&bytes), one_by_one, "{length} bytes");
-            }
-        }
-    }
 }

@@ -67,12 +67,18 @@ fn taken_from_other(server: &Server) -> Vec<Arrival> {
     server.event_loop.spec.handover.take_overdue(0, late_us)
 }
 
+/// Lets the event loop act as worker 1, for something that needs none of its connections.
+fn as_other(server: &mut Server, act: impl FnOnce(&mut EventLoop<Qsbr>)) {
+    server.event_loop.spec.index = 1;
+    act(&mut server.event_loop);
+    server.event_loop.spec.index = 0;
+}
+
 /// Lets worker 1 deliver its messages: as it has no connections, those of a worker that lacks the
 /// one that a message is for.
 fn deliver_as_other(server: &mut Server) {
-    server.event_loop.spec.index = 1;
-    server.event_loop.deliver(server.clock.monotonic_us());
-    server.event_loop.spec.index = 0;
+    let now_us = server.clock.monotonic_us();
+    as_other(server, |event_loop| event_loop.deliver(now_us));
 }
 
 fn evicted_count(server: &Server) -> u64 {
@@ -100,8 +106,8 @@ fn client_that_is_ended_between_two_workers_is_closed_by_the_one_that_takes_it()
         let taken = taken_from_other(&server);
         assert_eq!(taken.len(), 1);
         deliver_as_other(&mut server);
-        let has_messages = |worker| server.shared.mailboxes.has_messages(worker);
-        assert!(!has_messages(0) && !has_messages(1), "nobody was found who has it");
+        assert!(!server.shared.mailboxes.has_messages(1));
+        assert!(server.shared.mailboxes.has_messages(0), "the one that has it is told");
         taken.into_iter().for_each(|arrival| server.event_loop.accept_arrival(arrival));
         server.idle();
         assert!(server.event_loop.connections.of_session(session).is_none());
@@ -114,15 +120,57 @@ fn client_that_is_ended_between_two_workers_is_closed_by_the_one_that_takes_it()
 #[test]
 fn client_evicted_on_its_way_to_a_worker_is_counted_once() {
     let mut server = Server::new();
+    let (_peer, session) = queued(&mut server);
+    server.shared.evict_clients(0, None);
+    server.idle();
+    assert!(server.event_loop.connections.of_session(session).is_none());
+    // Its end was posted once.
+    server.idle();
+    assert!(!server.shared.mailboxes.has_messages(0));
+    assert_eq!((server.event_loop.connections.len(), evicted_count(&server)), (0, 1));
+}
+
+#[test]
+fn push_for_a_client_between_two_workers_is_sent_by_the_one_that_takes_it() {
+    let mut server = Server::new();
+    let (mut peer, session) = handed_on(&mut server);
+    let taken = taken_from_other(&server);
+    as_other(&mut server, |event_loop| {
+        event_loop.execution.reply_mut().raw(b"+pushed\r\n");
+        event_loop.pass_on(session);
+    });
+    taken.into_iter().for_each(|arrival| server.event_loop.accept_arrival(arrival));
+    server.idle();
+    assert_eq!(peer.receive(), "+pushed\r\n");
+}
+
+/// A connection that waits in the worker's own queue, which was looked at before, and its session.
+fn queued(server: &mut Server) -> (Peer, u64) {
     let peer = server.connect();
     server.iterate();
     let session = server.connection(&peer).session.id();
     server.event_loop.hand_on(peer.index, 0, server.clock.monotonic_us());
-    server.shared.evict_clients(0, None);
+    (peer, session)
+}
+
+#[test]
+fn message_for_a_client_that_is_about_to_arrive_waits_for_it() {
+    let mut server = Server::new();
+    let (mut peer, session) = queued(&mut server);
+    server.event_loop.receive(Message::Kill { session });
     server.idle();
-    assert!(server.event_loop.connections.of_session(session).is_none());
-    // Its end was posted twice: once by the one that evicted it.
+    assert!(server.shared.clients.find(session).is_none());
+    assert_eq!(peer.socket.read(&mut [0; 1]).expect("the end of the stream"), 0);
+    server.event_loop.receive(Message::Kill { session });
+    assert!(!server.shared.mailboxes.has_messages(0), "nobody waits for one that has ended");
+}
+
+#[test]
+fn push_for_a_client_that_is_about_to_arrive_waits_for_it() {
+    let mut server = Server::new();
+    let (mut peer, session) = queued(&mut server);
+    server.event_loop.execution.reply_mut().raw(b"+pushed\r\n");
+    server.event_loop.pass_on(session);
     server.idle();
-    assert!(!server.shared.mailboxes.has_messages(0));
-    assert_eq!((server.event_loop.connections.len(), evicted_count(&server)), (0, 1));
+    assert_eq!(peer.receive(), "+pushed\r\n");
 }

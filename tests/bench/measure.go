@@ -321,15 +321,15 @@ func measureLargeValues(report *Report, chosen settings) error {
 const longStringBytes = 8 << 20
 
 // longStringLoads look at all bits of strings of longStringBytes. Their limits are the CPU per
-// operation relative to Valkey's. BITCOUNT is bound by the memory, whose speed depends on the pages
-// that the system gives.
+// operation relative to Valkey's. Loads of one string are bound by the memory, whose speed depends
+// on the pages that the system gives: the same server takes a tenth more or less after a new start.
 var longStringLoads = []struct {
 	name    string
 	limit   float64
 	request []string
 }{
 	{"BITOP XOR", 1.1, []string{"BITOP", "XOR", "result", "first", "second"}},
-	{"BITOP NOT", 1.1, []string{"BITOP", "NOT", "result", "first"}},
+	{"BITOP NOT", 1.25, []string{"BITOP", "NOT", "result", "first"}},
 	{"BITCOUNT", 1.25, []string{"BITCOUNT", "first"}},
 	{"BITPOS", 1.1, []string{"BITPOS", "second", "1", "0", "-2"}},
 }

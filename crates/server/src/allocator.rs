@@ -229,10 +229,10 @@ pub(crate) fn purge() {
 ///
 /// When jemalloc does not know the limit.
 pub(crate) fn reuse_large_blocks() -> Result<(), String> {
-    // SAFETY: the names end in a zero, and jemalloc documents the values as `size_t`; here and
-    // below.
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as `size_t`.
     let bytes = unsafe { raw::read::<usize>(b"opt.oversize_threshold\0") };
     let bytes = bytes.map_err(|error| error.to_string())?;
+    // SAFETY: as above.
     unsafe { raw::write(b"arena.0.oversize_threshold\0", bytes) }.map_err(|error| error.to_string())
 }
 

@@ -168,14 +168,14 @@ func unordered(_ Call, a, b wire.Reply) bool {
 	return a.Kind == b.Kind && a.Null == b.Null && sameMultiset(a.Items, b.Items, 1)
 }
 
-// sortedAsFound leaves out the order, and which elements a limit takes, when the last pattern of BY
-// asks for no order: that of a set which is a hash table is each server's own. With ALPHA, Valkey
-// compares C strings: elements that are equal up to a NUL byte are in no order.
+// sortedAsFound leaves out the order, and which elements a limit takes, when a pattern of BY asks
+// for no order, whatever follows it: that of a set which is a hash table is each server's own. With
+// ALPHA, Valkey compares C strings: elements that are equal up to a NUL byte are in no order.
 func sortedAsFound(call Call, a, b wire.Reply) bool {
 	asFound := false
 	for index, argument := range call.Arguments[:len(call.Arguments)-1] {
 		if strings.EqualFold(string(argument), "BY") {
-			asFound = !bytes.Contains(call.Arguments[index+1], []byte("*"))
+			asFound = asFound || !bytes.Contains(call.Arguments[index+1], []byte("*"))
 		}
 	}
 	if call.mentions("LIMIT") {

@@ -43,9 +43,9 @@ func TestEndpoint_IsAloneAtItsServer(t *testing.T) {
 	}
 }
 
-// Elements that are equal as C strings are in no order, others are.
-func TestSortedAsFound_OfCStrings(t *testing.T) {
-	call := Call{Name: "sort_ro", Arguments: wire.Arguments("SORT_RO", "k", "ALPHA")}
+// Elements that are equal as C strings are in no order, others are, unless BY asks for none.
+func TestSortedAsFound(t *testing.T) {
+	const alpha = "SORT_RO k ALPHA"
 	list := func(texts ...string) wire.Reply {
 		reply := wire.Reply{Kind: '*'}
 		for _, text := range texts {
@@ -54,15 +54,21 @@ func TestSortedAsFound_OfCStrings(t *testing.T) {
 		return reply
 	}
 	for _, c := range []struct {
-		a, b wire.Reply
-		want bool
+		request string
+		a, b    wire.Reply
+		want    bool
 	}{
-		{list("", "\x00", "b"), list("\x00", "", "b"), true},
-		{list("a", "b"), list("b", "a"), false},
-		{list("a\x00b", "a"), list("a\x00c", "a"), false},
+		{alpha, list("", "\x00", "b"), list("\x00", "", "b"), true},
+		{alpha, list("a", "b"), list("b", "a"), false},
+		{alpha, list("a\x00b", "a"), list("a\x00c", "a"), false},
+		{"SORT_RO k BY none BY w*", list("a", "b"), list("b", "a"), true},
+		{"SORT_RO k BY w* BY none", list("a", "b"), list("b", "a"), true},
+		{"SORT_RO k BY w* BY v*", list("a", "b"), list("b", "a"), false},
 	} {
+		words := strings.Fields(c.request)
+		call := Call{Name: "sort_ro", Arguments: wire.Arguments(words...)}
 		if sortedAsFound(call, c.a, c.b) != c.want {
-			t.Errorf("%v and %v: want %v", c.a, c.b, c.want)
+			t.Errorf("%s: %v and %v: want %v", c.request, c.a, c.b, c.want)
 		}
 	}
 }

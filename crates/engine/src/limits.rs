@@ -40,6 +40,10 @@ pub const RUN_ELEMENT_BYTES_MAX: usize = 1024;
 /// Attempts to lock several slots before a session takes the token.
 pub const LOCK_ATTEMPTS_MAX: u32 = 8;
 
+/// Attempts to lock the one slot that a command needs before its session takes the token: more,
+/// because each release serves somebody, and many may write one key.
+pub const ONE_SLOT_ATTEMPTS_MAX: u32 = 64;
+
 /// Slots from which on a set of bits sorts and finds them in less time than comparing does.
 pub const SLOT_SET_MIN: usize = 64;
 
@@ -134,6 +138,10 @@ pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 /// Bytes from which on it is asked whether there is memory for them before they are allocated in
 /// pieces.
 pub const LARGE_BYTES_MIN: u64 = 64 * 1024;
+
+/// Copies of an element that `RESTORE` holds at a time, beside the payload and what of that is
+/// decompressed: two of most, and four, some rounded up, of the names of a stream's entry.
+pub const RESTORED_COPIES_MAX: u64 = 6;
 
 /// Copies of a name that are made when its key or field is deleted beside commands: for the
 /// deletion, for its event, and two while its record is made.

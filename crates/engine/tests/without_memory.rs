@@ -22,6 +22,9 @@ static BYTES_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Bytes that are left, for requests of [`BUDGETED_BYTES_MIN`] and more.
 static BYTES_LEFT: AtomicI64 = AtomicI64::new(i64::MAX / 2);
 
+/// Number of requests that found no memory.
+static REFUSED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
 /// Requests of fewer bytes are for what is small whatever a client sends.
 const BUDGETED_BYTES_MIN: usize = 16 << 10;
 
@@ -34,6 +37,7 @@ struct Limited;
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > BYTES_MAX.load(Ordering::Relaxed) || !take(layout) {
+            REFUSED_COUNT.fetch_add(1, Ordering::Relaxed);
             return ptr::null_mut();
         }
         // SAFETY: the caller's promise about the layout.
@@ -387,6 +391,36 @@ fn commands_without_memory_answer_errors() {
     }
 }
 
+/// Commands that refuse a string by its length: no copy of it is tried.
+const BY_LENGTH: &[(&str, &str)] = &[
+    ("LCS long long", "-ERR Insufficient memory, transient memory for LCS exceeds"),
+    ("LCS long long LEN", "-ERR Insufficient memory, transient memory for LCS exceeds"),
+    ("INCR long", "-ERR value is not an integer or out of range"),
+    ("DECRBY long 5", "-ERR value is not an integer or out of range"),
+    ("INCRBYFLOAT long 1.5", "-ERR value is not a valid float"),
+];
+
+#[test]
+fn long_strings_are_judged_by_their_lengths_first() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
+    let mut server = Server::new(1, 1_700_000_000_000);
+    server.switch_sinks(ActiveSinks::empty());
+    server.host.try_room();
+    let client = server.connect(0);
+    // In chunks, so that to have it in one piece is to copy it.
+    assert_eq!(server.call(client, &["SETRANGE", "long", "600000", "x"]), ":600001\r\n");
+    for (text, expected) in BY_LENGTH {
+        let words: Vec<&str> = text.split(' ').collect();
+        let refused_before = REFUSED_COUNT.load(Ordering::Relaxed);
+        BYTES_MAX.store(LIMIT_BYTES, Ordering::Relaxed);
+        let reply = server.call(client, &words);
+        BYTES_MAX.store(usize::MAX, Ordering::Relaxed);
+        assert!(reply.starts_with(expected), "{text}: {reply}");
+        let refused_count = REFUSED_COUNT.load(Ordering::Relaxed) - refused_before;
+        assert_eq!(refused_count, 0, "{text}: nothing is copied");
+    }
+}
+
 /// Bytes of the argument of which commands make copies.
 const KEPT_BYTES: usize = 128 << 10;
 
@@ -525,6 +559,48 @@ fn arguments_are_copied_when_there_is_room_for_all_copies() {
             call_with_room(&mut server, caller, &text, quarters);
             server.disconnect(caller);
         }
+    }
+}
+
+/// Collections of one large element, `@`, that is compressed where it is stored.
+const OF_COMPRESSED: &[&str] = &[
+    "RPUSH stored @",
+    "SADD stored @",
+    "ZADD stored 1 @",
+    "HSET stored @ value",
+    "HSET stored field @",
+    "XADD stored 1-1 field @",
+    "XADD stored 1-1 @ value",
+];
+
+#[test]
+fn compressed_elements_are_restored_when_there_is_room_for_all_copies() {
+    let _turn = LIMITED_TEST.lock().expect("no test panicked");
+    let mut server = Server::new(1, 1_700_000_000_000);
+    server.switch_sinks(ActiveSinks::empty());
+    server.host.try_room();
+    let client = server.connect(0);
+    for text in OF_COMPRESSED {
+        server.call(client, &["DEL", "stored"]);
+        let large = "x".repeat(KEPT_BYTES);
+        let request = words(&text.replace('@', &large));
+        server.call(client, &request.iter().map(String::as_str).collect::<Vec<_>>());
+        let dump = server.call_for_bytes(client, &[b"DUMP", b"stored"]);
+        let start = dump.iter().position(|&byte| byte == b'\n').expect("a length") + 1;
+        let payload = &dump[start..dump.len() - 2];
+        assert!(payload.len() < KEPT_BYTES / 4, "{text}: {} bytes", payload.len());
+        let mut results = Vec::new();
+        for quarters in ROOMS {
+            server.settle();
+            eprintln!("{text}: room for {quarters} quarters");
+            let before = BYTES_LEFT.swap(quarters * KEPT_BYTES as i64 / 4, Ordering::Relaxed);
+            let request: &[&[u8]] = &[b"RESTORE", b"again", b"0", payload, b"REPLACE"];
+            let reply = server.call_bytes(client, request);
+            BYTES_LEFT.store(before, Ordering::Relaxed);
+            results.push(reply == "+OK\r\n");
+            assert!(results.ends_with(&[true]) || reply.starts_with("-OOM "), "{reply}");
+        }
+        assert_eq!((results[0], results[ROOMS.len() - 1]), (false, true), "{text}");
     }
 }
 

@@ -137,6 +137,7 @@ impl fmt::Display for LoadError {
             LoadFault::Key { name, database, before_offset, error } => {
                 let why = match error {
                     DraftError::Malformed => "has an element twice",
+                    DraftError::TooLong => "has an element of more than 1 GiB",
                     DraftError::Duplicate => "is there twice",
                 };
                 let name = name.escape_ascii();

@@ -24,7 +24,8 @@ use crate::blocking::Block;
 use crate::command::{Command, Flags};
 use crate::error::{CommandError, NO_MEMORY_LEFT};
 use crate::limits::{
-    LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX, RESULT_ATTEMPTS_MAX,
+    LOCK_ATTEMPTS_MAX, ONE_SLOT_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX,
+    RESULT_ATTEMPTS_MAX,
 };
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
@@ -285,7 +286,11 @@ fn write<E: Enter>(
         }
     };
     let locks = match &known {
-        KeyHashes::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
+        KeyHashes::One(_, hash)
+            if !needs_token && executor.session.lock_attempts < ONE_SLOT_ATTEMPTS_MAX =>
+        {
+            LockSet::one(shared, hash.slot)
+        }
         _ if needs_token && executor.contender().needs_gate() => {
             return write_alone(executor, (command, handler), args, known);
         }
@@ -386,7 +391,8 @@ pub(crate) fn lock<'k, E: Enter>(
     slots: &Slots,
 ) -> Result<LockSet<'k>, WaitTarget> {
     let shared: &'k Shared = executor.shared;
-    if executor.session.lock_attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
+    let attempts_max = if slots.len() < 2 { ONE_SLOT_ATTEMPTS_MAX } else { LOCK_ATTEMPTS_MAX };
+    if executor.session.lock_attempts < attempts_max {
         return LockSet::several(shared, slots);
     }
     // A session that finds the token taken tries once more without it before it waits for its turn.

@@ -5,6 +5,7 @@
 //! beyond [`GATHERED_BYTES_MAX`] one by one, so that no large value is held twice.
 
 use tidemill_rdb::value::{Item, ValueEncoding};
+use tidemill_store::limits::ELEMENT_BYTES_MAX;
 use tidemill_store::value::hash::{Entry, GatheredFields, Hash};
 use tidemill_store::value::list::{GatheredElements, List};
 use tidemill_store::value::set::{GatheredMembers, Set};
@@ -17,8 +18,34 @@ use crate::expiry_clock::ExpiryClock;
 use crate::handlers::key::stream_payload::Reading;
 use crate::handlers::list::restored_encoding;
 use crate::handlers::set::{Thresholds, member_of};
-use crate::limits::{GATHERED_BYTES_MAX, GATHERED_ELEMENTS_MAX, GATHERED_LIST_BYTES_MAX};
+use crate::limits::{
+    GATHERED_BYTES_MAX, GATHERED_ELEMENTS_MAX, GATHERED_LIST_BYTES_MAX, LARGE_BYTES_MIN,
+};
 use crate::settings::Settings;
+
+/// Bytes of what is stored of an element in pieces of their own: the fields of a stream's entry are
+/// one. Those of less than [`LARGE_BYTES_MIN`] may be told as more than they are, below that.
+pub(crate) fn piece_bytes(item: &Item<'_>) -> [usize; 2] {
+    match item {
+        Item::ListElement(text)
+        | Item::SetMember(text)
+        | Item::SortedSetMember { member: text, .. }
+        | Item::StreamGroup { name: text, .. }
+        | Item::StreamConsumer { name: text, .. } => [text.len(), 0],
+        Item::HashField { field, value, .. } => [field.len(), value.len()],
+        Item::StreamEntry { fields, .. } => [fields.bytes_max(LARGE_BYTES_MIN as usize), 0],
+        // A string is no element: it may be as long as a request.
+        Item::String(_)
+        | Item::StreamState(_)
+        | Item::StreamPending { .. }
+        | Item::StreamConsumerPending(_) => [0, 0],
+    }
+}
+
+/// True if no piece of an element is longer than one may be: a payload can claim any length.
+pub(crate) fn has_possible_length(pieces: [usize; 2]) -> bool {
+    pieces.iter().all(|&bytes| bytes <= ELEMENT_BYTES_MAX)
+}
 
 /// An element that occurs twice or is of another type, or a collection without any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -357,5 +384,30 @@ impl Draft for StreamDraft {
         _stream: &mut <Stream<'static> as Collection>::Edit<'_>,
     ) -> Result<Encoding, BadItem> {
         self.0.end().map_err(|_| BadItem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_more_than_a_node_can_hold_are_impossible() {
+        // Never touched, so that the system gives no memory for it.
+        let zeros = vec![0; ELEMENT_BYTES_MAX + 1];
+        let (longest, longer) = (&zeros[1..], &zeros[..]);
+        for (text, expected) in [(longest, true), (longer, false)] {
+            for item in [
+                Item::ListElement(text),
+                Item::SetMember(text),
+                Item::SortedSetMember { member: text, score: 0.0 },
+                Item::HashField { field: text, value: b"", expires_at_ms: None },
+                Item::HashField { field: b"", value: text, expires_at_ms: None },
+                Item::StreamConsumer { name: text, seen_at_ms: 0, active_at_ms: None },
+            ] {
+                assert_eq!(has_possible_length(piece_bytes(&item)), expected);
+            }
+            assert!(has_possible_length(piece_bytes(&Item::String(text))), "no element");
+        }
     }
 }

@@ -8,7 +8,10 @@ use tidemill_store::{
     TreeSpec,
 };
 
-use super::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, StreamDraft};
+use super::draft::{
+    BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, StreamDraft,
+    has_possible_length, piece_bytes,
+};
 use crate::expiry_clock::ExpiryClock;
 use crate::handlers::string::encoding_of;
 use crate::saving::Present;
@@ -53,6 +56,8 @@ impl KeySpec {
 pub enum DraftError {
     /// An element of its value occurs twice.
     Malformed,
+    /// An element of its value is longer than one may be.
+    TooLong,
     /// A key of this name is there.
     Duplicate,
 }
@@ -193,9 +198,12 @@ impl<'h> CollectionDraft<'h> {
     ///
     /// # Errors
     ///
-    /// [`DraftError::Malformed`].
+    /// [`DraftError::Malformed`], [`DraftError::TooLong`].
     pub fn take(&mut self, item: Item<'_>) -> Result<(), DraftError> {
         self.is_empty = false;
+        if !has_possible_length(piece_bytes(&item)) {
+            return Err(DraftError::TooLong);
+        }
         match &mut self.value {
             Value::List(list) => list.take(item),
             Value::Hash(hash) => hash.take(item),

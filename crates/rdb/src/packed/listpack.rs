@@ -42,6 +42,11 @@ impl<'b> Listpack<'b> {
         Ok(Listpack { bytes, at: HEADER_BYTES, element_count: 0 })
     }
 
+    /// Bytes behind the elements that were read.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.bytes.bytes.len() - self.at
+    }
+
     /// Offset of the next element in the input.
     pub(crate) fn offset(&self) -> u64 {
         self.bytes.base + self.at as u64

@@ -13,6 +13,9 @@ use crate::packed::Bytes;
 use crate::packed::listpack::Listpack;
 use crate::text::Text;
 
+/// Digits of an integer, with its sign, per byte that it takes in a listpack: 20 in ten bytes.
+const DIGITS_PER_BYTE_MAX: usize = 2;
+
 /// Flag of an entry that was deleted.
 const DELETED: i64 = 1;
 
@@ -67,6 +70,20 @@ pub struct StreamFields<'a> {
     /// The names, when they are those of the listpack; else they are among the values.
     names: Option<Listpack<'a>>,
     values: Listpack<'a>,
+}
+
+impl StreamFields<'_> {
+    /// Bytes of all names and values, of numbers those of their digits. Where there cannot be as
+    /// many as `exact_from`, a bound of them is returned without reading them all.
+    #[must_use]
+    pub fn bytes_max(&self, exact_from: usize) -> usize {
+        let unread = |listpack: &Listpack<'_>| listpack.unread_bytes() * DIGITS_PER_BYTE_MAX;
+        let bound = self.names.as_ref().map_or(0, unread) + unread(&self.values);
+        if bound < exact_from {
+            return bound;
+        }
+        self.clone().map(|(name, value)| name.bytes_count() + value.bytes_count()).sum()
+    }
 }
 
 impl<'a> Iterator for StreamFields<'a> {

@@ -19,9 +19,12 @@ use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::string::encoding_of;
-use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
+use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN, RESTORED_COPIES_MAX};
 use crate::memory::{self, Room};
-use crate::stored::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft};
+use crate::stored::draft::{
+    BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, has_possible_length,
+    piece_bytes,
+};
 use crate::use_stamp::UseStamp;
 
 const EVENT: Event = Event::new(EventClass::GENERIC, "restore");
@@ -31,6 +34,9 @@ const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
 
 /// Fault of a payload whose collection has an element again.
 const TWICE: &str = "an element occurs twice";
+
+/// Fault of a payload whose collection has an element of more than 1 GiB.
+const TOO_LONG: &str = "an element is longer than any may be";
 
 /// The error of a payload that cannot be read.
 const BAD_DATA: CommandError =
@@ -232,6 +238,12 @@ fn decode(
             // Listpacks end before it.
             part = "Stream";
         }
+        let pieces = piece_bytes(&item);
+        if !has_possible_length(pieces) {
+            return Err(Refusal::damaged(TOO_LONG));
+        }
+        // The payload may have it compressed, so that it is longer than any request.
+        room.check(RESTORED_COPIES_MAX * (pieces[0] + pieces[1]) as u64)?;
         unasked_bytes += take(item)? + ELEMENT_OVERHEAD_BYTES;
         if unasked_bytes >= LARGE_BYTES_MIN {
             room.check(unasked_bytes)?;

@@ -180,9 +180,34 @@ func TestWalks_EndBesideWritersOfTheSlot(t *testing.T) {
 	if len(seen) != walkedKeys {
 		t.Errorf("a scan beside writers met %d keys of %d", len(seen), walkedKeys)
 	}
-	go func() { _, _ = walker.Do(keys...) }()
 	beside.finish(t)
-	// `Start` has seen to it that a server which does not stop in time fails the test.
+}
+
+// A server stops although a slot is written to, and walked, all the time.
+func TestStop_BesideWritersOfASlot(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--save", "")
+	fillTag(t, server.Dial(t))
+	// The server's end ends them.
+	beside := startWriters(t, server, 0, setInTag)
+	walker := server.Dial(t)
+	walked := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := walker.Do("KEYS", "*"); err != nil {
+				walked <- err
+				return
+			}
+		}
+	}()
+	before := beside.count.Load()
+	waitFor(t, "writes beside a walk", func() bool { return beside.count.Load() > before+1000 })
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+	<-walked
+	for range writersCount {
+		<-beside.done
+	}
 }
 
 // Long optimistic reads are not repeated without end because of writes to other keys of the slot.

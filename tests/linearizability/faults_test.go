@@ -382,3 +382,40 @@ func undeadFields(p *passage, command []string) (wire.Reply, bool) {
 	}
 	return fresh, true
 }
+
+// tracksTransaction tells whether a command is one of a transaction, whose commands a fault leaves
+// alone.
+func (p *passage) tracksTransaction(command []string) bool {
+	switch command[0] {
+	case "MULTI":
+		p.queue = [][]string{}
+	case "EXEC":
+		p.queue = nil
+	}
+	return p.queue != nil
+}
+
+// tornFlush deletes some keys before the others.
+func tornFlush(p *passage, command []string) (wire.Reply, bool) {
+	if !p.tracksTransaction(command) && command[0] == "FLUSHALL" {
+		p.ask("DEL", "f1", "f2")
+		time.Sleep(gap)
+	}
+	return wire.Reply{}, false
+}
+
+// lostAppends answers every third APPEND without carrying it out.
+func lostAppends(p *passage, command []string) (wire.Reply, bool) {
+	if p.tracksTransaction(command) || command[0] != "APPEND" {
+		return wire.Reply{}, false
+	}
+	p.mutex.Lock()
+	p.calls++
+	isLost := p.calls%3 == 0
+	p.mutex.Unlock()
+	if !isLost {
+		return wire.Reply{}, false
+	}
+	length := p.ask("STRLEN", command[1]).Int() + int64(len(command[2]))
+	return wire.Reply{Kind: ':', Text: strconv.AppendInt(nil, length, 10)}, true
+}

@@ -140,6 +140,8 @@ func TestChecker_NoticesEachFault(t *testing.T) {
 		{"immortal keys", "expiry", immortal},
 		{"dead keys persisted", "expiry", persistsDead},
 		{"undead fields", "fields", undeadFields},
+		{"torn FLUSHALL", "flushes beside scrapes", tornFlush},
+		{"lost APPEND", "half-closed", lostAppends},
 	}
 	for _, each := range faults {
 		t.Run(each.name, func(t *testing.T) {

@@ -311,6 +311,25 @@ fn a_command_gets_its_slots_however_greedy_the_others_are() {
     drop(moving);
 }
 
+/// A command of one slot waits for it among others for long, and then for the token as well.
+#[test]
+fn a_command_of_one_slot_asks_for_the_token_in_the_end() {
+    let (mut server, client, shared) = with_keys();
+    let join = server.joining();
+    let member = join();
+    let elsewhere = Ticket { worker: 0, session: u64::MAX };
+    let token = shared.token.try_take(elsewhere, member.seat());
+    let lock = shared.keyspace.try_lock(slot("bar")).expect("nobody has it");
+    let mut input: &[u8] = b"SET bar value\r\n";
+    for _ in 0..=ONE_SLOT_ATTEMPTS_MAX {
+        assert_eq!(server.turn_once(client, input), Next::WakeUp(WakeUp::Message));
+        input = b"";
+    }
+    drop(token);
+    assert_eq!(woken(&shared), [client], "it is the next to have the token");
+    drop(lock);
+}
+
 /// Nothing of it is left where it waited, for as long as others have the slot.
 #[test]
 fn a_session_that_ends_leaves_the_slot_that_it_waited_for() {

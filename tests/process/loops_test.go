@@ -180,7 +180,9 @@ func TestWalks_EndBesideWritersOfTheSlot(t *testing.T) {
 	if len(seen) != walkedKeys {
 		t.Errorf("a scan beside writers met %d keys of %d", len(seen), walkedKeys)
 	}
+	go func() { _, _ = walker.Do(keys...) }()
 	beside.finish(t)
+	// `Start` has seen to it that a server which does not stop in time fails the test.
 }
 
 // A server stops although a slot is written to, and walked, all the time.

@@ -206,6 +206,11 @@ func TestCrash_NamesItsThread(t *testing.T) {
 				names = slices.Sorted(maps.Keys(threads))
 			}
 			name, names = names[0], names[1:]
+			// A thread that was just started may not have its name yet.
+			waitFor(t, "thread "+name, func() bool {
+				threads = threadsByName(t, pid)
+				return threads[name] != 0
+			})
 			_, _, errno := syscall.Syscall(syscall.SYS_TGKILL, uintptr(pid),
 				uintptr(threads[name]), uintptr(syscall.SIGSEGV))
 			if errno != 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"tidemill/tests/internal/instance"
 	"tidemill/tests/internal/wire"
@@ -364,7 +361,7 @@ func TestFreedMemory_IsReturnedByAnIdleServer(t *testing.T) {
 // than the command. On one CPU the allocator is set up in another way.
 func TestLongValues_ReuseFreedMemory(t *testing.T) {
 	const bytes, rounds, pageBytes = 12 << 20, 40, 4096
-	for _, cpus := range []string{"", firstCPU(t)} {
+	for _, cpus := range []string{"", strconv.Itoa(allowed(t)[0])} {
 		t.Run("cpus="+cpus, func(t *testing.T) {
 			server, err := instance.LaunchOn(cpus, instance.Subject, t.TempDir())
 			if err != nil {
@@ -386,47 +383,21 @@ func TestLongValues_ReuseFreedMemory(t *testing.T) {
 			for range 10 {
 				run()
 			}
-			before := pageFaults(t, server.PID)
+			faults := func() int64 {
+				count, err := instance.PageFaults(server.PID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return count
+			}
+			before := faults()
 			for range rounds {
 				run()
 			}
 			// Some for what the allocator gives back meanwhile.
-			if faults := pageFaults(t, server.PID) - before; faults > rounds*bytes/pageBytes/4 {
-				t.Errorf("%d page faults for %d values of %d bytes", faults, rounds, bytes)
+			if count := faults() - before; count > rounds*bytes/pageBytes/4 {
+				t.Errorf("%d page faults for %d values of %d bytes", count, rounds, bytes)
 			}
 		})
 	}
-}
-
-// firstCPU is a CPU that this process may use.
-func firstCPU(t *testing.T) string {
-	t.Helper()
-	var cpus unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
-		t.Fatal(err)
-	}
-	for cpu := range 64 * len(cpus) {
-		if cpus.IsSet(cpu) {
-			return strconv.Itoa(cpu)
-		}
-	}
-	t.Fatal("this process may use no CPU")
-	return ""
-}
-
-// pageFaults counts the pages that the kernel gave to a process, without those read from a file.
-func pageFaults(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Behind the name, which may have blanks, comes the third field.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	const minorFaults = 10
-	count, err := strconv.Atoi(strings.Fields(rest)[minorFaults-3])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return count
 }

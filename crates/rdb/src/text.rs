@@ -12,17 +12,6 @@ pub enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Number of its bytes; of an integer, of its digits and sign.
-    pub(crate) fn bytes_count(self) -> usize {
-        match self {
-            Text::Bytes(bytes) => bytes.len(),
-            Text::Integer(value) => {
-                let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
-                digits as usize + usize::from(value < 0)
-            }
-        }
-    }
-
     /// The bytes; an integer's digits are put into `digits`.
     pub fn bytes<'s>(self, digits: &'s mut Buffer) -> &'s [u8]
     where

@@ -18,21 +18,39 @@ const clockTick = 10 * time.Millisecond
 
 // CPUTime returns the user and the system time that a process has used, to 10 ms.
 func CPUTime(pid int) (user, system time.Duration, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	if err != nil {
 		return 0, 0, err
-	}
-	// The command name may hold spaces and parentheses: fields are counted from its last
-	// parenthesis.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
 	ticks := func(field string) time.Duration {
 		count, _ := strconv.ParseInt(field, 10, 64)
 		return time.Duration(count) * clockTick
 	}
 	return ticks(fields[11]), ticks(fields[12]), nil
+}
+
+// PageFaults returns the number of pages that the kernel gave to a process, without those read from
+// a file.
+func PageFaults(pid int) (int64, error) {
+	fields, err := statFields(pid)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(fields[7], 10, 64)
+}
+
+// statFields are the fields of /proc/PID/stat behind the command name, at least 13. The name may
+// hold spaces and parentheses: fields are counted from its last parenthesis.
+func statFields(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 13 {
+		return nil, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	return fields, nil
 }
 
 // ScheduledTime returns the time for which the living threads of a process have run, to the

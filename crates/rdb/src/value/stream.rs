@@ -7,6 +7,8 @@
 //!
 //! The first id is the key of the listpack; entries with the flag 2 have the names in front.
 
+use itoa::Buffer;
+
 use crate::cursor::{Cursor, Fault};
 use crate::error::DecodeError;
 use crate::packed::Bytes;
@@ -82,7 +84,9 @@ impl StreamFields<'_> {
         if bound < exact_from {
             return bound;
         }
-        self.clone().map(|(name, value)| name.bytes_count() + value.bytes_count()).sum()
+        let mut digits = Buffer::new();
+        let mut bytes = |text: Text<'_>| text.bytes(&mut digits).len();
+        self.clone().map(|(name, value)| bytes(name) + bytes(value)).sum()
     }
 }
 

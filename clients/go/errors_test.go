@@ -38,11 +38,11 @@ var unanswered = map[string]func(ctx context.Context, c caller) error{
 		return c.Do(ctx, "INCR", "k").Err()
 	},
 	"future": func(ctx context.Context, c caller) error {
-		future := c.Go(ctx, "INCR", "k")
+		wait := ctx
 		if ctx.Err() != nil {
-			ctx = context.Background() // it ends by itself
+			wait = context.Background() // it is not sent, and ends by itself
 		}
-		return future.Wait(ctx).Err()
+		return c.Go(ctx, "INCR", "k").Wait(wait).Err()
 	},
 	"cached": func(ctx context.Context, c caller) error { return c.Cached(0).Get(ctx, "k").Err() },
 	"batch": func(ctx context.Context, c caller) error {

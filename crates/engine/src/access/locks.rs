@@ -23,6 +23,7 @@ use crate::slots::registry::SlotRegistry;
 use crate::slots::slot_set::SlotSet;
 use crate::slots::token::{DetachedToken, TokenGuard};
 use crate::worker::Worker;
+use crate::worker::session::Session;
 
 /// Slots to lock, ascending and without repetition.
 pub type Slots = SmallVec<[SlotNumber; 4]>;
@@ -431,7 +432,17 @@ pub struct Contender<'s> {
     pub gate_attempts: u32,
 }
 
-impl Contender<'_> {
+impl<'s> Contender<'s> {
+    /// A session of a worker, with the worker's seat.
+    pub(crate) fn of(session: &Session, worker: usize, seat: &'s Rc<Seat>) -> Contender<'s> {
+        Contender {
+            ticket: session.ticket(worker),
+            seat,
+            slot_waits: session.slot_waits(),
+            gate_attempts: session.gate_attempts(),
+        }
+    }
+
     /// True if waiting for slots did not help.
     pub(crate) fn needs_gate(&self) -> bool {
         self.slot_waits >= SLOT_WAITS_MAX

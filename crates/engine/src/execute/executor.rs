@@ -59,11 +59,6 @@ impl<'k, E> Executor<'k, '_, E> {
     where
         E: ReadSide,
     {
-        Contender {
-            ticket: self.ticket(),
-            seat: self.reader.seat(),
-            slot_waits: self.session.slot_waits(),
-            gate_attempts: self.session.gate_attempts(),
-        }
+        Contender::of(self.session, self.worker.index, self.reader.seat())
     }
 }

@@ -1,6 +1,9 @@
 //! Clients that wait for keys: who is served, and when.
 
+use std::sync::Arc;
+
 use crate::harness::Server;
+use tidemill_store::SlotNumber;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
@@ -130,6 +133,39 @@ fn a_key_that_is_ready_again_behind_its_turn_is_looked_at_again() {
         assert_eq!(output(&mut server, first), "*2 $1 b $1 1", "{others}");
         assert_eq!(output(&mut server, last), "*2 $1 b $1 2", "{others}");
         assert_eq!(call(&mut server, writer, "EXISTS b c"), ":0");
+    }
+}
+
+/// A slot that it takes to serve them is locked until then.
+#[test]
+fn nobody_is_served_from_a_key_that_expired_meanwhile() {
+    let pair = |name: &str| format!("*1 *2 $4 from *1 *2 {name} *2 $1 f $1 v");
+    for (wait, first, second, reply) in [
+        ("BLMOVE from to LEFT RIGHT 0", "RPUSH from x", "RPUSH from y", "$1 y".to_owned()),
+        ("BLPOP to from 0", "RPUSH from x", "RPUSH from y", "*2 $4 from $1 y".to_owned()),
+        (
+            "XREAD BLOCK 0 STREAMS to from $ $",
+            "XADD from 1-0 f v",
+            "XADD from 2-0 f v",
+            pair("$3 2-0"),
+        ),
+    ] {
+        let mut server = Server::new(1, NOW_MS);
+        let (waiter, writer) = (server.connect(0), server.connect(0));
+        assert_eq!(call(&mut server, waiter, wait), "");
+        let shared = Arc::clone(server.worker(0).1);
+        let lock = shared.keyspace.try_lock(SlotNumber::of_key(b"to")).expect("nobody has it");
+        for line in ["MULTI", first, "PEXPIRE from 10", "EXEC"] {
+            call(&mut server, writer, line);
+        }
+        assert!(server.is_blocked(waiter), "{wait}");
+        server.clock.advance_ms(20);
+        drop(lock);
+        server.settle();
+        assert_eq!(output(&mut server, waiter), "", "{wait}");
+        assert_eq!(call(&mut server, writer, "EXISTS from to"), ":0", "{wait}");
+        call(&mut server, writer, second);
+        assert_eq!(output(&mut server, waiter), reply, "{wait} is served by what comes then");
     }
 }
 

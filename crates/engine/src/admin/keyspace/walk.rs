@@ -3,13 +3,17 @@
 //! A walk reads a slot without a lock, like any read. When somebody wrote meanwhile, or when there
 //! is so much to read that somebody probably will, it takes the slot's lock for the time that it
 //! needs to note the entries. When the lock is taken too, the session waits for it and goes on from
-//! there: `KEYS` and `DBSIZE` keep what they have found, `SCAN` answers it.
+//! there: `KEYS` and `DBSIZE` keep what they have found, `SCAN` answers it. After many waits it
+//! takes the token, and stops all others while it locks the slot.
+
+use std::rc::Rc;
 
 use rand_xoshiro::rand_core::Rng;
+use tidemill_store::gate::Seat;
 use tidemill_store::{EntryRef, KeyClass, Kind, Section, SlotNumber};
 
 use crate::access::expiry::SlotJudge;
-use crate::access::locks::spin;
+use crate::access::locks::{Contender, LockSet, Slots};
 use crate::access::options::{integer, is, parse_cursor};
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
@@ -17,11 +21,12 @@ use crate::access::unit::Unit;
 use crate::error::CommandError;
 use crate::glob;
 use crate::keys_walk::{KeyList, KeysWalk};
-use crate::limits::{READ_ATTEMPTS_MAX, WALKED_KEYS_MAX};
+use crate::limits::{ONE_SLOT_ATTEMPTS_MAX, READ_ATTEMPTS_MAX, WALKED_KEYS_MAX};
 use crate::memory;
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::worker::Worker;
+use crate::worker::session::Session;
 
 /// Low bits of a cursor that hold the slot.
 const CURSOR_SLOT_BITS: u32 = 14;
@@ -46,6 +51,35 @@ struct Walk<'k, 'w> {
     shared: &'k Shared,
     worker: &'w Worker,
     database: usize,
+    /// The session, if it has waited so often that it takes the token.
+    contender: Option<Contender<'w>>,
+}
+
+impl<'k, 'w> Walk<'k, 'w> {
+    fn of(
+        session: &Session,
+        shared: &'k Shared,
+        worker: &'w Worker,
+        seat: &'w Rc<Seat>,
+    ) -> Walk<'k, 'w> {
+        let takes_token = session.lock_attempts >= ONE_SLOT_ATTEMPTS_MAX;
+        let contender = takes_token.then(|| Contender::of(session, worker.index, seat));
+        Walk { shared, worker, database: session.database, contender }
+    }
+
+    /// Locks a slot.
+    ///
+    /// # Errors
+    ///
+    /// Event to wait for, with nothing locked.
+    fn lock(&self, slot: SlotNumber) -> Result<LockSet<'k>, WaitTarget> {
+        match &self.contender {
+            None => LockSet::one(self.shared, slot),
+            Some(contender) => {
+                LockSet::with_token(self.shared, &Slots::from_slice(&[slot]), contender)
+            }
+        }
+    }
 }
 
 /// Runs `read` on a slot; what it read is as of one moment of the slot.
@@ -78,7 +112,7 @@ fn read_slot<T>(
         }
     }
     // The owner of the lock is in no held period but its own, so a read under it is whole.
-    let _lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(WaitTarget::Slot(slot))?;
+    let _lock = walk.lock(slot)?;
     Ok(read(&SlotJudge::locked(shared, worker)))
 }
 
@@ -108,6 +142,7 @@ fn go_on(keys: &mut KeysWalk, cx: &mut SessionCx<'_, '_>) -> Outcome {
     let filter = Filter { pattern, kind: None };
     let (shared, database) = (cx.shared, cx.session.database);
     let unit = cx.alone.and(cx.unit.as_deref());
+    let seat = Rc::clone(cx.reader.seat());
     let mut is_over = false;
     while !is_over {
         let mut outcome = Ok(());
@@ -120,7 +155,7 @@ fn go_on(keys: &mut KeysWalk, cx: &mut SessionCx<'_, '_>) -> Outcome {
             let is_brief = keyspace.slot_key_count(database, slot, section) <= WALKED_KEYS_MAX;
             let beside_others = if is_brief { Reading::Brief } else { Reading::Long };
             let reading = unit.map_or(beside_others, Reading::Alone);
-            let walk = Walk { shared, worker: &*cx.worker, database };
+            let walk = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
             // Only noted here: keys are compared and copied with nothing in hand, which takes far
             // longer. The section keeps them.
             let entries = read_slot(&walk, slot, reading, |judge| {
@@ -205,13 +240,14 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mut place = WalkPosition::of(cursor);
     let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
     let (shared, database, start) = (cx.shared, cx.session.database, place.cursor());
+    let seat = Rc::clone(cx.reader.seat());
     let mut found = KeyList::default();
     let mut noted = Ok(());
     let mut visited = 0;
     while visited < options.count && !place.is_over {
         let mut outcome = Ok(());
         cx.reader.section(&mut |section| {
-            let walk = Walk { shared, worker: &*cx.worker, database };
+            let walk = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
             outcome = step(&walk, reading, &mut place, section, &options.filter).map(|stepped| {
                 visited += stepped.count;
                 for (entry, is_over) in stepped.accepted {
@@ -314,13 +350,14 @@ fn step<'k: 'g, 'g>(
 
 pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
+    let seat = Rc::clone(cx.reader.seat());
     let mut walk = cx.session.walk.take().unwrap_or_default();
     let mut outcome = Ok(());
     cx.reader.section(&mut |section| {
         if cx.alone.is_some() {
             walk.count = shared.keyspace.key_count(database, section);
         } else {
-            let walker = Walk { shared, worker: &*cx.worker, database };
+            let walker = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
             outcome = count_on(&mut walk, &walker, section);
         }
     });
@@ -361,6 +398,7 @@ const LOOKED_THROUGH_SLOTS: usize = 256;
 pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
     let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
+    let seat = Rc::clone(cx.reader.seat());
     let mut found: Option<Vec<u8>> = None;
     // While nothing expires, a key that has is better than none, as in Valkey.
     let keeps_expired = shared.is_paused() || cx.worker.settings.import_mode;
@@ -373,7 +411,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             let slots = &mut cx.worker.random_keys;
             is_empty = !slots.refresh(shared, database..database + 1, KeyClass::All, section);
             let Some((_, slot)) = slots.draw(shared, random[0], section) else { return };
-            let walk = Walk { shared, worker: &*cx.worker, database };
+            let walk = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
             let drawn = random_entry(&walk, reading, (random, slot), section);
             outcome = drawn.map_err(Stop::wait).and_then(|drawn| {
                 match drawn {
@@ -435,12 +473,13 @@ fn random_entry<'k: 'g, 'g>(
 fn any_key(cx: &mut SessionCx<'_, '_>) -> Result<Option<Vec<u8>>, Box<Stop>> {
     let (shared, database) = (cx.shared, cx.session.database);
     let reading = cx.alone.and(cx.unit.as_deref()).map_or(Reading::Brief, Reading::Alone);
+    let seat = Rc::clone(cx.reader.seat());
     let slot_count = tidemill_store::limits::SLOT_COUNT;
     let first = cx.worker.random.next_u64() as usize % slot_count;
     for from in (0..slot_count).step_by(LOOKED_THROUGH_SLOTS) {
         let mut outcome = Ok(None);
         cx.reader.section(&mut |section| {
-            let walk = Walk { shared, worker: &*cx.worker, database };
+            let walk = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
             let slots = (from..slot_count.min(from + LOOKED_THROUGH_SLOTS))
                 .filter_map(|index| SlotNumber::from_index((first + index) % slot_count));
             for slot in slots {

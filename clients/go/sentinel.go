@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -78,11 +79,18 @@ type follower struct {
 	stop      context.CancelFunc
 	group     sync.WaitGroup
 	refusedAt atomic.Int64 // when a READONLY was acted upon last, on now's clock
+	questions atomic.Int64 // that were begun, for the primary
 
-	mu    sync.Mutex                // guards conns, and changes of the rest
-	conns map[*primaryConn]struct{} // from before they are made until they are closed
-	at    atomic.Pointer[string]    // where the client connected to last
-	left  atomic.Pointer[string]    // the primary that was left last
+	mu    sync.Mutex                  // guards conns, and changes of the rest
+	conns map[*primaryConn]struct{}   // from before they are made until they are closed
+	at    atomic.Pointer[primaryConn] // the one that was begun last
+	left  atomic.Pointer[string]      // the primary that was left last
+}
+
+// named is a primary as a sentinel named it.
+type named struct {
+	address  string
+	question int64 // number of the one it answers: older answers say nothing about it
 }
 
 // primaryConn is a connection that knows which server it was made to: several may be connected
@@ -90,7 +98,7 @@ type follower struct {
 type primaryConn struct {
 	net.Conn // nil while it is being made
 	follower *follower
-	address  string
+	named    named
 	isLeft   bool // guarded by the follower's mutex
 }
 
@@ -118,7 +126,7 @@ func (f *follower) dial(ctx context.Context, network string) (net.Conn, error) {
 		return nil, err
 	}
 	var conn net.Conn
-	panicked := contain(func() { conn, err = f.dialer(ctx, network, c.address) })
+	panicked := contain(func() { conn, err = f.dialer(ctx, network, c.named.address) })
 	err = cmp.Or(panicked, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,20 +143,20 @@ func (f *follower) dial(ctx context.Context, network string) (net.Conn, error) {
 }
 
 // begin enters a connection that is to be made; nil to a server that was just left.
-func (f *follower) begin(address string) *primaryConn {
+func (f *follower) begin(primary named) *primaryConn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.isLeft(address) {
+	if f.isLeft(primary.address) {
 		return nil
 	}
-	return f.enter(address)
+	return f.enter(primary)
 }
 
 // enter is begin whatever was left; the mutex is held.
-func (f *follower) enter(address string) *primaryConn {
-	c := &primaryConn{follower: f, address: address}
+func (f *follower) enter(primary named) *primaryConn {
+	c := &primaryConn{follower: f, named: primary}
 	f.conns[c] = struct{}{}
-	f.at.Store(&address)
+	f.at.Store(c)
 	return c
 }
 
@@ -156,19 +164,19 @@ func (f *follower) enter(address string) *primaryConn {
 // that was just left; it is believed only when all do.
 func (f *follower) resolve(ctx context.Context) (*primaryConn, error) {
 	var failures error
-	old := ""
+	var old named
 	for _, sentinel := range f.sentinels {
-		address, err := f.ask(ctx, sentinel)
+		primary, err := f.ask(ctx, sentinel)
 		if err != nil {
 			failures = errors.Join(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
 			continue
 		}
-		if c := f.begin(address); c != nil {
+		if c := f.begin(primary); c != nil {
 			return c, nil
 		}
-		old = address
+		old = primary
 	}
-	if old != "" {
+	if old.address != "" {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.enter(old), nil
@@ -181,30 +189,31 @@ func (f *follower) isLeft(address string) bool {
 	return left != nil && *left == address
 }
 
-func (f *follower) ask(ctx context.Context, sentinel string) (string, error) {
+func (f *follower) ask(ctx context.Context, sentinel string) (named, error) {
+	question := f.questions.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, sentinelWait)
 	defer cancel()
 	conn, err := dial(ctx, f.options, sentinel)
 	if err != nil {
-		return "", err
+		return named{}, err
 	}
 	defer conn.Close()
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
-		return "", err
+		return named{}, err
 	}
 	replies, err := exchange(conn, [][]any{{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", f.primary}})
 	if err != nil {
-		return "", err
+		return named{}, err
 	}
 	parts, err := replies[0].Strings()
 	if err != nil {
-		return "", err
+		return named{}, err
 	}
 	if len(parts) != 2 {
-		return "", fmt.Errorf("%w: address of a primary", ErrProtocol)
+		return named{}, fmt.Errorf("%w: address of a primary", ErrProtocol)
 	}
-	return net.JoinHostPort(parts[0], parts[1]), nil
+	return named{net.JoinHostPort(parts[0], parts[1]), question}, nil
 }
 
 // listen waits for one sentinel's notices. After each connection it asks, because a notice may have
@@ -215,8 +224,8 @@ func (f *follower) listen(ctx context.Context, sentinel string) {
 	for ctx.Err() == nil {
 		l, err := connectLeg(ctx, n, []topic{{"SUBSCRIBE", "+switch-master"}})
 		if err == nil {
-			if address, err := f.ask(ctx, sentinel); err == nil && !f.isLeft(address) {
-				f.switched(address)
+			if primary, err := f.ask(ctx, sentinel); err == nil && !f.isLeft(primary.address) {
+				f.switched(primary)
 			}
 			stop := context.AfterFunc(ctx, func() { n.forget(l.conn) })
 			f.follow(l)
@@ -252,41 +261,45 @@ func (f *follower) follow(l *leg) {
 
 func (f *follower) notice(message Message) {
 	if fields := strings.Fields(message.Payload); len(fields) == 5 && fields[0] == f.primary {
-		f.switched(net.JoinHostPort(fields[3], fields[4]))
+		f.switched(named{net.JoinHostPort(fields[3], fields[4]), math.MaxInt64})
 	}
 }
 
-// switched leaves whatever is not the new primary.
-func (f *follower) switched(address string) {
-	from := f.leave(func(at string) bool { return at != address })
+// switched leaves whatever is not the new primary, but for what was named in answer to a later
+// question.
+func (f *follower) switched(primary named) {
+	from := f.leave(func(at named) bool {
+		return at.address != primary.address && at.question < primary.question
+	})
 	if from != "" {
-		f.client.options.Logger.Info("tidemill: the primary changed", "from", from, "to", address)
+		f.client.options.Logger.Info("tidemill: the primary changed", "from", from,
+			"to", primary.address)
 	}
 }
 
 // leave closes the connections to demoted servers, those that are being made too, and returns the
 // address of such a server; "" when there is none.
-func (f *follower) leave(isDemoted func(address string) bool) (from string) {
+func (f *follower) leave(isDemoted func(at named) bool) (from string) {
 	var open []*primaryConn
 	f.mu.Lock()
 	for c := range f.conns {
-		if !isDemoted(c.address) {
+		if !isDemoted(c.named) {
 			continue
 		}
-		from, c.isLeft = c.address, true
+		from, c.isLeft = c.named.address, true
 		if c.Conn != nil {
 			open = append(open, c)
 		}
 	}
-	if at := f.at.Load(); at != nil && isDemoted(*at) {
-		from = *at
+	if at := f.at.Load(); at != nil && isDemoted(at.named) {
+		from = at.named.address
 	}
 	if from != "" {
 		f.left.Store(&from)
 	}
 	f.mu.Unlock()
 	for _, p := range f.client.node.allPipes() {
-		if p.primary != nil && isDemoted(p.primary.address) {
+		if p.primary != nil && isDemoted(p.primary.named) {
 			p.kill(errDemoted)
 		}
 	}
@@ -317,6 +330,6 @@ func (c *primaryConn) answered(r *request) {
 	before := f.refusedAt.Load()
 	if recent := before > 0 && now()-time.Duration(before) < sentinelWait; !recent &&
 		f.refusedAt.CompareAndSwap(before, int64(now())) {
-		f.leave(func(address string) bool { return address == c.address })
+		f.leave(func(at named) bool { return at.address == c.named.address })
 	}
 }

@@ -247,6 +247,7 @@ impl<E> Executor<'_, '_, E> {
             return;
         }
         let stats = self.worker.stats(self.shared);
+        stats.commands_processed.add(ran.len() as u64);
         self.session.client.commands.add(ran.len() as u64);
         for &(id, elapsed_ns) in ran {
             stats.command(id).ran(1, elapsed_ns, self.worker.settings.latency_tracking);

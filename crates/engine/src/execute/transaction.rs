@@ -303,7 +303,9 @@ fn run_queued<'k, E: Enter>(
         // A script before it was suspended: the gate is open since.
         alone.gate = Some(close_gate(executor.shared, executor.reader.seat()));
     }
-    Ran::Done(run_inner(executor, unit, call, KeyHashes::None, alone.gate.as_ref()))
+    let unit = run_inner(executor, unit, call, KeyHashes::None, alone.gate.as_ref());
+    executor.count_call();
+    Ran::Done(unit)
 }
 
 /// True if a transaction runs scripts.

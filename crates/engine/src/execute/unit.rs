@@ -109,7 +109,6 @@ pub(crate) fn run_inner<'k, E: Enter>(
         None => executor.worker.publish_misses(shared),
     }
     unit.end_command(shared, executor.worker, database, args);
-    executor.count_call();
     match outcome.map_err(|stop| *stop) {
         Ok(()) => {}
         Err(Stop::Error(error)) => {

@@ -175,7 +175,6 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if let Some(slots) = slots {
             return Err(Refusal::Restart(Restart::Locked(slots)));
         }
-        self.state.notes.ran.note_unprocessed();
         if let Err(stop) = outcome {
             let Stop::Error(error) = *stop else {
                 unreachable!("a read within a run neither blocks nor waits")

@@ -33,19 +33,12 @@ pub(super) struct RanCommands {
     /// Those before, by command and duration, in order; few, whatever their number. Most runs have
     /// none, and a list costs those nothing.
     earlier: Vec<((CommandId, u64), Sum)>,
-    /// Number of those that `total_commands_processed` does not have either.
-    unprocessed_count: u64,
 }
 
 impl RanCommands {
     /// Adds a command with the nanoseconds that it took.
     pub(super) fn push(&mut self, id: CommandId, elapsed_ns: u64) {
         self.latest.push((id, elapsed_ns));
-    }
-
-    /// A command read without locks. One of a unit has been counted as processed when it ended.
-    pub(super) fn note_unprocessed(&mut self) {
-        self.unprocessed_count += 1;
     }
 
     /// True if the last ones are to be counted or summed up before the next command.
@@ -74,13 +67,12 @@ impl RanCommands {
         executor.count_inner(&self.latest);
         self.latest.clear();
         let earlier = std::mem::take(&mut self.earlier);
-        let unprocessed_count = std::mem::take(&mut self.unprocessed_count);
         if executor.worker.replays() {
             return;
         }
         let stats = executor.worker.stats(executor.shared);
-        stats.commands_processed.add(unprocessed_count);
         for ((id, _), Sum { calls, ns }) in earlier {
+            stats.commands_processed.add(calls);
             executor.session.client.commands.add(calls);
             let stats = stats.command(id);
             stats.ran(calls, ns / calls, executor.worker.settings.latency_tracking);

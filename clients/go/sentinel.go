@@ -216,17 +216,15 @@ func (f *follower) ask(ctx context.Context, sentinel string) (named, error) {
 	return named{net.JoinHostPort(parts[0], parts[1]), question}, nil
 }
 
-// listen waits for one sentinel's notices. After each connection it asks, because a notice may have
-// been missed.
+// listen waits for one sentinel's notices.
 func (f *follower) listen(ctx context.Context, sentinel string) {
 	n := newNode(sentinel, f.options)
 	var pace pacing
 	for ctx.Err() == nil {
 		l, err := connectLeg(ctx, n, []topic{{"SUBSCRIBE", "+switch-master"}})
 		if err == nil {
-			if primary, err := f.ask(ctx, sentinel); err == nil && !f.isLeft(primary.address) {
-				f.switched(primary)
-			}
+			f.catchUp(ctx, sentinel)
+			f.options.Logger.Debug("tidemill: listening to a sentinel", "address", sentinel)
 			stop := context.AfterFunc(ctx, func() { n.forget(l.conn) })
 			f.follow(l)
 			stop()
@@ -238,6 +236,18 @@ func (f *follower) listen(ctx context.Context, sentinel string) {
 				"error", err)
 		}
 		_ = pauseFor(ctx, time.Until(pace.until))
+	}
+}
+
+// catchUp asks a sentinel, because a notice may have been missed. Where the answer to a later
+// question named another primary it asks once more: this answer may be the older one, and the other
+// that of a sentinel that knows less.
+func (f *follower) catchUp(ctx context.Context, sentinel string) {
+	for range 2 {
+		primary, err := f.ask(ctx, sentinel)
+		if err != nil || f.isLeft(primary.address) || f.switched(primary) {
+			return
+		}
 	}
 }
 
@@ -266,15 +276,19 @@ func (f *follower) notice(message Message) {
 }
 
 // switched leaves whatever is not the new primary, but for what was named in answer to a later
-// question.
-func (f *follower) switched(primary named) {
+// question; false if there is such.
+func (f *follower) switched(primary named) bool {
+	isWhole := true
 	from := f.leave(func(at named) bool {
-		return at.address != primary.address && at.question < primary.question
+		isElsewhere, isOlder := at.address != primary.address, at.question < primary.question
+		isWhole = isWhole && (!isElsewhere || isOlder)
+		return isElsewhere && isOlder
 	})
 	if from != "" {
 		f.client.options.Logger.Info("tidemill: the primary changed", "from", from,
 			"to", primary.address)
 	}
+	return isWhole
 }
 
 // leave closes the connections to demoted servers, those that are being made too, and returns the

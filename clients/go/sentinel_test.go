@@ -1,10 +1,12 @@
 package tidemill
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -146,22 +148,29 @@ type fakeSentinel struct {
 	address string
 	primary atomic.Pointer[string]
 	asked   atomic.Int64 // for the primary
-	held    atomic.Int64 // number of a question that is not answered before the release
+	held    atomic.Bool  // the listener asks second, and is not answered before the release
+	first   chan struct{}
 	release chan struct{}
 	mu      sync.Mutex
 	conns   []net.Conn
 }
 
 func startFakeSentinel(t *testing.T, primary string) *fakeSentinel {
-	f := &fakeSentinel{release: make(chan struct{})}
+	f := &fakeSentinel{first: make(chan struct{}), release: make(chan struct{})}
 	f.primary.Store(&primary)
 	f.address = startScript(t, func(name string) string {
 		switch name {
 		case "SUBSCRIBE":
+			if f.held.Load() {
+				<-f.first
+			}
 			return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
 		case "SENTINEL":
 			number, primary := f.asked.Add(1), *f.primary.Load()
-			if number == f.held.Load() {
+			switch {
+			case number == 1:
+				close(f.first)
+			case number == 2 && f.held.Load():
 				<-f.release
 			}
 			host, port, _ := net.SplitHostPort(primary)
@@ -377,6 +386,22 @@ func startNamed(t *testing.T, name string, isDemoted *atomic.Bool) (address stri
 	})
 }
 
+// logWatcher tells when a text is logged.
+type logWatcher struct {
+	text string
+	seen chan struct{}
+}
+
+func (w logWatcher) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(w.text)) {
+		select {
+		case w.seen <- struct{}{}:
+		default:
+		}
+	}
+	return len(line), nil
+}
+
 // mixedClient has its shared connection at one server and one of its own at another, which the
 // sentinel named since.
 func mixedClient(
@@ -384,7 +409,9 @@ func mixedClient(
 ) (*Client, *Dedicated) {
 	t.Helper()
 	sentinel.primary.Store(&one)
-	c, err := NewSentinel([]string{sentinel.address}, "main", Options{})
+	listening := logWatcher{"listening to a sentinel", make(chan struct{}, 1)}
+	logger := slog.New(slog.NewTextHandler(listening, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c, err := NewSentinel([]string{sentinel.address}, "main", Options{Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +419,14 @@ func mixedClient(
 	if who, err := c.Get(ctx, "k").Text(); who != "one" || err != nil {
 		t.Fatal(who, err)
 	}
-	waitFor(t, 5*time.Second, "the listener, which asks once", func() bool {
+	if !sentinel.held.Load() {
+		select {
+		case <-listening.seen:
+		case <-ctx.Done():
+			t.Fatal("no listener")
+		}
+	}
+	waitFor(t, 5*time.Second, "the listener's question", func() bool {
 		return sentinel.asked.Load() >= 2
 	})
 	sentinel.primary.Store(&two)
@@ -408,21 +442,38 @@ func mixedClient(
 }
 
 // Connections may go to different servers while the primary changes. A notice ends those that are
-// not at the new one, wherever the last one was made to. An answer that the listener got late ends
-// none to a server that was named behind its question.
+// not at the new one, wherever the last one was made to.
 func TestSentinel_NoticeLeavesEveryOtherServer(t *testing.T) {
 	checkLeaks(t)
 	ctx := testContext(t, 20*time.Second)
 	var never atomic.Bool
 	one, two := startNamed(t, "one", &never), startNamed(t, "two", &never)
 	sentinel := startFakeSentinel(t, one)
-	sentinel.held.Store(2) // the listener's
 	c, d := mixedClient(t, ctx, one, two, sentinel)
-	close(sentinel.release)
 	if who, err := c.Get(ctx, "k").Text(); who != "one" || err != nil {
 		t.Error("before the notice:", who, err)
 	}
 	sentinel.tell("main", one, two)
+	waitFor(t, 5*time.Second, "the new primary", func() bool {
+		who, err := c.Get(ctx, "k").Text()
+		return who == "two" && err == nil
+	})
+	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
+		t.Error("the connection to the new primary did not stay:", who, err)
+	}
+}
+
+// An answer that the listener gets late ends no connection to a server that was named behind its
+// question. It asks again, and leaves the others.
+func TestSentinel_LateAnswerLeavesNoLaterPrimary(t *testing.T) {
+	checkLeaks(t)
+	ctx := testContext(t, 20*time.Second)
+	var never atomic.Bool
+	one, two := startNamed(t, "one", &never), startNamed(t, "two", &never)
+	sentinel := startFakeSentinel(t, one)
+	sentinel.held.Store(true)
+	c, d := mixedClient(t, ctx, one, two, sentinel)
+	close(sentinel.release)
 	waitFor(t, 5*time.Second, "the new primary", func() bool {
 		who, err := c.Get(ctx, "k").Text()
 		return who == "two" && err == nil

@@ -97,6 +97,13 @@ pub enum NewValue<'v> {
 
 /// Root of a tree that an entry will own. Only this crate makes one: it must be of the entry's
 /// kind, and of no other entry.
+///
+/// ```compile_fail
+/// # use tidemill_store::entry::TreeValue;
+/// fn another(value: TreeValue) -> TreeValue {
+///     TreeValue { ..value }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TreeValue {
     pub(crate) root: Root,

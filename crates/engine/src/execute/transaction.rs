@@ -296,6 +296,7 @@ fn run_queued<'k, E: Enter>(
     }
     let command = executor.shared.commands.command(queued.id);
     if let Some(Handler::Script(how)) = executor.handlers.of(queued.id) {
+        executor.count_call();
         let request = script::Request { id: queued.id, command, how, args: call.1, key_hash: None };
         return script::run_in_transaction(executor, unit, request, alone);
     }

@@ -16,6 +16,16 @@ pub(crate) enum Kind {
     Function,
 }
 
+impl Kind {
+    /// Text of the error of a run that was killed.
+    pub(crate) fn killed(self) -> &'static str {
+        match self {
+            Kind::Script => "Script killed by user with SCRIPT KILL.",
+            Kind::Function => "Script killed by user with FUNCTION KILL.",
+        }
+    }
+}
+
 /// Reason for which no run is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KillError {

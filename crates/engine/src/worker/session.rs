@@ -199,11 +199,9 @@ pub struct Session {
     pub(crate) lock_attempts: u32,
     /// When it began to wait for slots or the token, monotonic us, if it does.
     parked_since_us: Option<u64>,
-    /// Attempts of a command to close the gate, of the present one if it had to wait: see
-    /// [`Session::gate_attempts`].
+    /// Vain attempts of the present command to close the gate.
     gate_attempts: u32,
-    /// Number of times that a command waited for a slot, the present one if it had to wait: see
-    /// [`Session::slot_waits`].
+    /// Number of times that the present command waited for a slot since it last passed one.
     slot_waits: u32,
     /// Position to which the present command has walked, when it had to wait in the midst of it.
     pub(crate) walk: Option<Box<KeysWalk>>,
@@ -399,15 +397,21 @@ impl Session {
 
     /// Vain attempts of the present command to close the gate.
     pub(crate) fn gate_attempts(&self) -> u32 {
-        // Not set back when a command ends, which all do: none of them was the present one's, if
-        // that has not waited yet.
-        if self.lock_attempts == 0 { 0 } else { self.gate_attempts }
+        self.gate_attempts
     }
 
-    /// Number of times that the present command waited for a slot.
+    /// Number of times that the present command waited for a slot since it last passed one.
     pub(crate) fn slot_waits(&self) -> u32 {
-        // As `gate_attempts`.
-        if self.lock_attempts == 0 { 0 } else { self.slot_waits }
+        self.slot_waits
+    }
+
+    /// The present command has what it waited for, and will not come back to it: what it waits for
+    /// next has its own attempts.
+    pub(crate) fn pass_slot(&mut self, shared: &Shared, worker: usize) {
+        if self.lock_attempts > 0 {
+            (self.slot_waits, self.gate_attempts) = (0, 0);
+            shared.token.leave(self.ticket(worker));
+        }
     }
 
     /// The present command has begun something whose end it waits for.
@@ -426,9 +430,9 @@ impl Session {
         if is_taken && self.parked_since_us.is_none() {
             self.parked_since_us = Some(now_us());
         }
-        self.gate_attempts = self.gate_attempts() + u32::from(place == WaitTarget::Gate);
+        self.gate_attempts += u32::from(place == WaitTarget::Gate);
         let waits_for_slot = matches!(place, WaitTarget::Slot(_));
-        self.slot_waits = self.slot_waits().saturating_add(u32::from(waits_for_slot));
+        self.slot_waits = self.slot_waits.saturating_add(u32::from(waits_for_slot));
         self.lock_attempts = self.lock_attempts.saturating_add(1);
     }
 
@@ -437,7 +441,7 @@ impl Session {
     #[inline]
     pub(crate) fn end_attempts(&mut self, shared: &Shared, worker: &mut Worker) {
         if self.lock_attempts > 0 {
-            self.lock_attempts = 0;
+            (self.lock_attempts, self.slot_waits, self.gate_attempts) = (0, 0, 0);
             self.forget_attempts(shared, worker);
             shared.token.leave(self.ticket(worker.index));
             if let Some(since_us) = self.parked_since_us.take() {

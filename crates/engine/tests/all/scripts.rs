@@ -546,6 +546,32 @@ fn attempts_of_a_run_that_reads_without_locks_count_once() {
 }
 
 #[test]
+fn a_script_within_a_transaction_counts_as_processed() {
+    let mut server = Server::new(2, NOW_MS);
+    let client = server.connect(0);
+    let before = figures(&mut server, client, [PROCESSED, GETS]);
+    server.call(client, &["MULTI"]);
+    server.turn_once(client, &eval("return redis.call('get', KEYS[1])", &["k"]));
+    server.call(client, &["EXEC"]);
+    let [processed, gets] = figures(&mut server, client, [PROCESSED, GETS]);
+    assert_eq!([processed - before[0], gets - before[1]], [4 + 1, 1], "with INFO");
+}
+
+/// `SCRIPT KILL` has answered that it is.
+#[test]
+fn a_killed_run_does_not_begin_anew() {
+    let mut server = Server::new(2, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(1));
+    let script = ["redis.call('get', KEYS[1])", LONG].concat();
+    begin_long(&mut server, client, &eval_by("EVAL_RO", &script, &["k"]));
+    server.call(other, &["SET", "k", "new"]);
+    assert_eq!(server.call(other, &["SCRIPT", "KILL"]), "+OK\r\n");
+    end_long(&mut server, client);
+    let reply = server.take_output(client);
+    assert_eq!(reply, "-ERR Script killed by user with SCRIPT KILL.\r\n");
+}
+
+#[test]
 fn turns_of_a_run_that_begins_anew_count_once() {
     let mut server = Server::new(2, NOW_MS);
     let (client, other) = (server.connect(0), server.connect(1));

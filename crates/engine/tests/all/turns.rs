@@ -214,6 +214,9 @@ fn the_limit_of_retired_memory_goes_by_the_memory_or_the_setting() {
     assert_eq!(set("3mb", "0"), 3 << 20);
     assert_eq!(set("0", "0"), 64 << 20, "the least, where the machine's memory is not known");
     assert_eq!(set("0", "80gb"), 10 << 30);
+    let of_all = (10 << 30) * engine.shared.worker_count();
+    engine.turn("INFO memory\r\n");
+    assert!(engine.replies().contains(&format!("\r\nused_memory_retired_max:{of_all}\r\n")));
 }
 
 #[test]

@@ -355,6 +355,31 @@ fn a_command_of_one_slot_asks_for_the_token_in_the_end() {
     }
 }
 
+/// It has waited for one slot for long, and has passed that: it does not wait for the token too.
+#[test]
+fn a_walk_counts_its_waits_for_each_slot() {
+    for request in ["KEYS *\r\n", "DBSIZE\r\n"] {
+        let (mut server, client, shared) = with_keys();
+        let [first, second] = ["bar", "foo"].map(|key| locking(&server, &shared, slot(key)));
+        let member = server.joining()();
+        let elsewhere = Ticket { worker: 0, session: u64::MAX };
+        let token = shared.token.try_take(elsewhere, member.seat());
+        let mut input = request.as_bytes();
+        for _ in 0..=ONE_SLOT_ATTEMPTS_MAX {
+            server.turn_once(client, input);
+            input = b"";
+        }
+        drop(first);
+        assert_eq!(server.turn_once(client, b""), Next::WakeUp(WakeUp::Message));
+        let _ = woken(&shared);
+        drop(token);
+        assert_eq!(woken(&shared), [], "{request:?} waits for the next slot");
+        drop(second);
+        assert_eq!(woken(&shared), [client], "{request:?}");
+        assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 });
+    }
+}
+
 /// Nothing of it is left where it waited, for as long as others have the slot.
 #[test]
 fn a_session_that_ends_leaves_the_slot_that_it_waited_for() {

@@ -3,8 +3,8 @@
 //! A walk reads a slot without a lock, like any read. When somebody wrote meanwhile, or when there
 //! is so much to read that somebody probably will, it takes the slot's lock for the time that it
 //! needs to note the entries. When the lock is taken too, the session waits for it and goes on from
-//! there: `KEYS` and `DBSIZE` keep what they have found, `SCAN` answers it. After many waits it
-//! takes the token, and stops all others while it locks the slot.
+//! there: `KEYS` and `DBSIZE` keep what they have found, `SCAN` answers it. After many waits for
+//! one slot it takes the token, and stops all others while it locks that.
 
 use std::rc::Rc;
 
@@ -51,7 +51,7 @@ struct Walk<'k, 'w> {
     shared: &'k Shared,
     worker: &'w Worker,
     database: usize,
-    /// The session, if it has waited so often that it takes the token.
+    /// The session, if it has waited so often for one slot that it takes the token.
     contender: Option<Contender<'w>>,
 }
 
@@ -62,7 +62,7 @@ impl<'k, 'w> Walk<'k, 'w> {
         worker: &'w Worker,
         seat: &'w Rc<Seat>,
     ) -> Walk<'k, 'w> {
-        let takes_token = session.lock_attempts >= ONE_SLOT_ATTEMPTS_MAX;
+        let takes_token = session.slot_waits() >= ONE_SLOT_ATTEMPTS_MAX;
         let contender = takes_token.then(|| Contender::of(session, worker.index, seat));
         Walk { shared, worker, database: session.database, contender }
     }
@@ -73,12 +73,12 @@ impl<'k, 'w> Walk<'k, 'w> {
     ///
     /// Event to wait for, with nothing locked.
     fn lock(&self, slot: SlotNumber) -> Result<LockSet<'k>, WaitTarget> {
-        match &self.contender {
-            None => LockSet::one(self.shared, slot),
+        LockSet::one(self.shared, slot).or_else(|place| match &self.contender {
+            None => Err(place),
             Some(contender) => {
                 LockSet::with_token(self.shared, &Slots::from_slice(&[slot]), contender)
             }
-        }
+        })
     }
 }
 
@@ -171,6 +171,7 @@ fn go_on(keys: &mut KeysWalk, cx: &mut SessionCx<'_, '_>) -> Outcome {
             });
         });
         outcome?;
+        cx.session.pass_slot(shared, cx.worker.index);
         cx.reader.quiescent();
     }
     Ok(())
@@ -260,7 +261,7 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
             });
         });
         match outcome {
-            Ok(()) => {}
+            Ok(()) => cx.session.pass_slot(shared, cx.worker.index),
             Err(waiting) if place.cursor() == start => return Err(Stop::wait(waiting)),
             // The entries so far are an answer too: the client asks for the rest.
             Err(_) => break,
@@ -352,16 +353,20 @@ pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
     let seat = Rc::clone(cx.reader.seat());
     let mut walk = cx.session.walk.take().unwrap_or_default();
+    let start = walk.next;
     let mut outcome = Ok(());
     cx.reader.section(&mut |section| {
         if cx.alone.is_some() {
             walk.count = shared.keyspace.key_count(database, section);
         } else {
-            let walker = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
-            outcome = count_on(&mut walk, &walker, section);
+            let mut walker = Walk::of(&*cx.session, shared, &*cx.worker, &seat);
+            outcome = count_on(&mut walk, &mut walker, section);
         }
     });
     if let Err(waiting) = outcome {
+        if walk.next > start {
+            cx.session.pass_slot(shared, cx.worker.index);
+        }
         cx.session.walk = Some(walk);
         return Err(Stop::wait(waiting));
     }
@@ -377,7 +382,7 @@ pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Event to wait for.
 fn count_on(
     walk: &mut KeysWalk,
-    walker: &Walk<'_, '_>,
+    walker: &mut Walk<'_, '_>,
     section: Section<'_>,
 ) -> Result<(), WaitTarget> {
     let (keyspace, database) = (&walker.shared.keyspace, walker.database);
@@ -385,6 +390,8 @@ fn count_on(
         let count = || keyspace.slot_key_count(database, slot, section);
         walk.count += u64::from(read_slot(walker, slot, Reading::Brief, |_| count())?);
         walk.next = slot.index() + 1;
+        // It has not waited for the next one yet.
+        walker.contender = None;
     }
     Ok(())
 }

@@ -86,13 +86,13 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
                 self.state.restart = Some(restart);
                 Err(Abort(BEGINS_ANEW))
             }
-            Err(Refusal::Killed) => Err(Abort(self.killed())),
+            Err(Refusal::Killed) => Err(Abort(self.kind.killed())),
         }
     }
 
     fn interrupt(&mut self, may_suspend: bool) -> Interrupt {
         if self.is_killed() {
-            return Interrupt::Kill(self.killed());
+            return Interrupt::Kill(self.kind.killed());
         }
         let shared = self.executor.shared;
         if let Reach::Lookups(lookups) = &self.state.reach
@@ -176,14 +176,6 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
                 }
                 Err(_) => no_memory(),
             },
-        }
-    }
-
-    /// Text of the error of a run that was killed.
-    fn killed(&self) -> &'static str {
-        match self.kind {
-            Kind::Script => "Script killed by user with SCRIPT KILL.",
-            Kind::Function => "Script killed by user with FUNCTION KILL.",
         }
     }
 

@@ -103,7 +103,6 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
                 return Step::Done;
             }
             Ended::Restart(restart) => {
-                leave_table(executor.shared, &mut state);
                 if state.met_undeclared {
                     call.undeclared().note();
                 }
@@ -311,13 +310,9 @@ pub(super) fn turn<'k, E: Enter>(
     executor.worker.script_buffers = buffers;
     executor.worker.scripts.give_back(machine, interpreter);
     match (state.restart.take(), progress) {
-        (Some(restart), _) => {
-            executor.worker.uncount_lookups();
-            executor.session.select(state.database);
-            Ended::Restart(restart)
-        }
-        (None, Progress::Done(reply)) => judge(executor, state, Ok(reply)),
-        (None, Progress::Failed(error)) => judge(executor, state, Err(error)),
+        (Some(restart), _) => begin_anew(executor, (request, state), restart),
+        (None, Progress::Done(reply)) => judge(executor, (request, state), Ok(reply)),
+        (None, Progress::Failed(error)) => judge(executor, (request, state), Err(error)),
         (None, Progress::Suspended(run)) => Ended::Suspended(run),
     }
 }
@@ -392,18 +387,33 @@ fn execute<'k, E: Enter>(
 /// Judges what a run without locks has seen, before anything of it is answered.
 fn judge<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
-    state: &RunState<'k>,
+    (request, state): (Request<'_>, &mut RunState<'k>),
     result: Result<Reply, ScriptError>,
 ) -> Ended {
     if let Reach::Lookups(lookups) = &state.reach
         && lookups.stale_slot(executor.shared).is_some()
     {
         let slots = lookups.slots();
-        executor.worker.uncount_lookups();
-        executor.session.select(state.database);
-        return Ended::Restart(Restart::Stale(slots));
+        return begin_anew(executor, (request, state), Restart::Stale(slots));
     }
     Ended::Finished(result)
+}
+
+/// Ends a run that begins anew, unless somebody was told that it is killed.
+fn begin_anew<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    (request, state): (Request<'_>, &mut RunState<'k>),
+    restart: Restart,
+) -> Ended {
+    executor.worker.uncount_lookups();
+    executor.session.select(state.database);
+    // It is killed in the table only.
+    if leave_table(executor.shared, state).is_some_and(|running| running.is_killed()) {
+        let message = format!("ERR {}", request.kind().killed()).into_bytes();
+        let (place, is_counted, is_killed) = (None, false, true);
+        return Ended::Finished(Err(ScriptError { message, place, is_counted, is_killed }));
+    }
+    Ended::Restart(restart)
 }
 
 /// Ends a run: its unit is committed, its result is the reply.
@@ -516,11 +526,11 @@ fn running(request: Request<'_>, start_us: u64) -> RunningScript {
     RunningScript::new(request.kind(), name, command, start_us)
 }
 
-/// Takes a run out of the table.
-pub(super) fn leave_table(shared: &Shared, state: &mut RunState<'_>) {
-    if let Some(running) = state.running.take() {
-        shared.scripts.running.leave(&running);
-    }
+/// Takes a run out of the table; returns its entry, if it had one.
+fn leave_table(shared: &Shared, state: &mut RunState<'_>) -> Option<SharedRun> {
+    let running = state.running.take()?;
+    shared.scripts.running.leave(&running);
+    Some(running)
 }
 
 /// Entry of a run in the table.

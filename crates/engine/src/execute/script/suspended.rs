@@ -7,9 +7,7 @@ use tidemill_resp::encode::ReplyBuffer;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use tidemill_script::{Reply, Run, ScriptError};
 
-use super::run::{
-    Begin, Ended, Request, SharedRun, finish, finish_in_transaction, leave_table, run, turn,
-};
+use super::run::{Begin, Ended, Request, SharedRun, finish, finish_in_transaction, run, turn};
 use super::state::{Limits, Reach, Restart, RunNotes, RunState};
 use crate::access::context::Lookups;
 use crate::access::handler::{Handler, ScriptCommand};
@@ -271,18 +269,13 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
                 pending.suspended = Some(suspend(self, machine, (state, run)));
                 Step::Done
             }
-            Ended::Restart(restart) => {
-                leave_table(self.shared, &mut state);
-                match restart {
-                    Restart::Stale(_) | Restart::Locked(_) => {
-                        // Without locks again, it would take as long again: with the token.
-                        self.session.lock_attempts = LOCK_ATTEMPTS_MAX;
-                        self.run_pending(pending)
-                    }
-                    Restart::Token => Step::Wait(WaitTarget::Token),
-                    Restart::Wait(place) => Step::Wait(place),
-                }
+            Ended::Restart(Restart::Stale(_) | Restart::Locked(_)) => {
+                // Without locks again, it would take as long again: with the token.
+                self.session.lock_attempts = LOCK_ATTEMPTS_MAX;
+                self.run_pending(pending)
             }
+            Ended::Restart(Restart::Token) => Step::Wait(WaitTarget::Token),
+            Ended::Restart(Restart::Wait(place)) => Step::Wait(place),
         }
     }
 

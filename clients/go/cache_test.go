@@ -367,7 +367,7 @@ func TestCached_ConcurrentMissesAreSentOnce(t *testing.T) {
 		s.pause(t)
 		cached := c.Cached(0)
 		// The first caller gives up; its flight goes on for the others.
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if err := cached.Get(short, "k").Err(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
@@ -394,7 +394,7 @@ func TestCached_StaysWithinItsBytes(t *testing.T) {
 	s := startServer(t, "valkey-server")
 	const limit = 1 << 20
 	c := newTestClient(t, s.address, func(o *Options) { o.Cache = &CacheOptions{MaxBytes: limit} })
-	ctx := testContext(t, 30*time.Second)
+	ctx := testContext(t, 5*time.Minute)
 	cached := c.Cached(0)
 	value := strings.Repeat("v", 1000)
 	for i := range 3000 {

@@ -16,6 +16,10 @@ import (
 func TestCluster_AsyncWritesAreAccountedForWhileTheClusterChanges(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, time.Minute)
+	// The first attempt to connect may fail, and what begins then waits beside the others.
+	if err := c.Set(ctx, "{ordered}", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 200 {
 		c.Async(ctx, func(Reply) {}, "RPUSH", "ordered", i)
 	}
@@ -122,11 +126,13 @@ func TestCluster_AsyncCoversWhatDoDoes(t *testing.T) {
 	}
 	hook.mu.Unlock()
 	checkSumOfNodeStats(t, c, servers[0].address)
+	c.mu.Lock()
 	for _, n := range c.nodes {
 		if left := n.unawaited.Load(); left != 0 {
 			t.Errorf("%s waits for %d answers", n.address, left)
 		}
 	}
+	c.mu.Unlock()
 	_ = c.Close()
 	if err := c.Go(ctx, "GET", "a").Wait(ctx).Err(); !errors.Is(err, ErrNotSent) {
 		t.Error("after Close:", err)

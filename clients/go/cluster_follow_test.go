@@ -44,10 +44,12 @@ func newSeededCluster(t *testing.T, seed string, change ...func(*Options)) *Clus
 	for _, apply := range change {
 		apply(&options)
 	}
-	c, err := NewCluster(testContext(t, time.Second), []string{seed}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var c *Cluster
+	waitFor(t, 5*time.Second, "the seed", func() bool {
+		var err error
+		c, err = NewCluster(testContext(t, time.Second), []string{seed}, options)
+		return err == nil
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

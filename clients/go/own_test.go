@@ -72,7 +72,7 @@ func TestOwn_GivesUpAfterConnectWait(t *testing.T) {
 	checkLeaks(t)
 	var dials atomic.Int32
 	c := newTestClient(t, "nowhere", func(o *Options) {
-		o.ConnectWait = 100 * time.Millisecond
+		o.ConnectWait = time.Second
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
 			return nil, errors.New("planted refusal")

@@ -166,7 +166,8 @@ func startFakeSentinel(t *testing.T, primary string) *fakeSentinel {
 			}
 			return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
 		case "SENTINEL":
-			number, primary := f.asked.Add(1), *f.primary.Load()
+			primary := *f.primary.Load() // before it counts as asked
+			number := f.asked.Add(1)
 			switch {
 			case number == 1:
 				close(f.first)
@@ -208,7 +209,9 @@ func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := NewSentinel([]string{late.address, aware.address}, "main", Options{})
+	listening := newLogWatcher("listening to a sentinel\" address=" + aware.address)
+	c, err := NewSentinel([]string{late.address, aware.address}, "main",
+		Options{Logger: listening.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,15 +226,15 @@ func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
 	if who() != one.address {
 		t.Fatal("not the primary that was named")
 	}
-	waitFor(t, 5*time.Second, "listeners", func() bool {
-		aware.mu.Lock()
-		defer aware.mu.Unlock()
-		return len(aware.conns) > 0
-	})
-	time.Sleep(100 * time.Millisecond) // for SUBSCRIBE
+	listening.wait(t, ctx)
 	subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"news"}})
 	blocked := make(chan error, 1)
 	go func() { blocked <- c.BLPop(ctx, []string{"list"}, 0).Err() }()
+	direct := newTestClient(t, one.address)
+	waitFor(t, 5*time.Second, "the blocked command", func() bool {
+		clients, err := direct.Do(ctx, "CLIENT", "LIST").Text()
+		return err == nil && strings.Contains(clients, "cmd=blpop")
+	})
 	aware.primary.Store(&two.address)
 	aware.tell("other", one.address, two.address)
 	time.Sleep(50 * time.Millisecond)
@@ -392,6 +395,23 @@ type logWatcher struct {
 	seen chan struct{}
 }
 
+func newLogWatcher(text string) logWatcher {
+	return logWatcher{text, make(chan struct{}, 1)}
+}
+
+func (w logWatcher) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (w logWatcher) wait(t *testing.T, ctx context.Context) {
+	t.Helper()
+	select {
+	case <-w.seen:
+	case <-ctx.Done():
+		t.Fatal("nobody logs", w.text)
+	}
+}
+
 func (w logWatcher) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte(w.text)) {
 		select {
@@ -409,9 +429,9 @@ func mixedClient(
 ) (*Client, *Dedicated) {
 	t.Helper()
 	sentinel.primary.Store(&one)
-	listening := logWatcher{"listening to a sentinel", make(chan struct{}, 1)}
-	logger := slog.New(slog.NewTextHandler(listening, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c, err := NewSentinel([]string{sentinel.address}, "main", Options{Logger: logger})
+	listening := newLogWatcher("listening to a sentinel")
+	c, err := NewSentinel([]string{sentinel.address}, "main",
+		Options{Logger: listening.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,11 +440,7 @@ func mixedClient(
 		t.Fatal(who, err)
 	}
 	if !sentinel.held.Load() {
-		select {
-		case <-listening.seen:
-		case <-ctx.Done():
-			t.Fatal("no listener")
-		}
+		listening.wait(t, ctx)
 	}
 	waitFor(t, 5*time.Second, "the listener's question", func() bool {
 		return sentinel.asked.Load() >= 2

@@ -60,12 +60,13 @@ func withProcessors(t *testing.T, count int) {
 // slowConn writes slowly, as a connection does whose writer is saturated.
 type slowConn struct {
 	net.Conn
-	slow *atomic.Bool
+	slow  *atomic.Bool
+	delay time.Duration
 }
 
 func (c slowConn) Write(data []byte) (int, error) {
 	if c.slow.Load() {
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(c.delay)
 	}
 	return c.Conn.Write(data)
 }
@@ -77,7 +78,7 @@ func TestSpread_OpensPipesUnderSaturationOnly(t *testing.T) {
 		c := newTestClient(t, s.address, func(o *Options) {
 			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				return slowConn{conn, &slow}, err
+				return slowConn{conn, &slow, 2 * time.Millisecond}, err
 			}
 		})
 		ctx := testContext(t, 60*time.Second)
@@ -107,7 +108,7 @@ func TestSpread_OpensPipesUnderSaturationOnly(t *testing.T) {
 		slow.Store(true)
 		started := time.Now()
 		waitFor(t, 10*time.Second, "a second pipe", func() bool { return c.Stats().Pipes >= 2 })
-		if took := time.Since(started); took < 900*time.Millisecond {
+		if took := time.Since(started); took < 500*time.Millisecond {
 			t.Error("a second pipe came after", took)
 		}
 		waitFor(t, 10*time.Second, "a third pipe", func() bool { return c.Stats().Pipes == 3 })

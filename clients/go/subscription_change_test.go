@@ -258,7 +258,7 @@ func TestSubscription_ContextEndsTheWaitForAChange(t *testing.T) {
 	ctx := testContext(t, 30*time.Second)
 	sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"one"}})
 	s.pause(t)
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := sub.Subscribe(short, "two"); !errors.Is(err, context.DeadlineExceeded) ||
 		!errors.Is(err, ErrMaybeSent) {

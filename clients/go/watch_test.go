@@ -303,7 +303,7 @@ func TestCluster_GivenUpRequestIsAHint(t *testing.T) {
 	}
 	s.pause(t)
 	defer s.resume(t)
-	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := c.Set(short, "k", 2).Err(); !errors.Is(err, ErrMaybeSent) || len(c.suspect) != 1 {
 		t.Error(err, "hints:", len(c.suspect))

@@ -423,7 +423,7 @@ func TestClient_TimeoutSkipsTheLateReply(t *testing.T) {
 	s := startServer(t)
 	ctx := testContext(t)
 	client := newTestClient(t, s, func(o *redis.Options) {
-		o.ReadTimeout, o.MaxRetries = 200*time.Millisecond, -1
+		o.ReadTimeout, o.MaxRetries = 2*time.Second, -1
 	})
 	outside := s.plain(t)
 	for i := range 20 {

@@ -433,8 +433,18 @@ func TestInfo_TellsTheProgressOfSavesAndRewrites(t *testing.T) {
 		for info(t, conn, "current_save_keys_processed") == "0" {
 			time.Sleep(time.Millisecond)
 		}
+		var sets []byte
 		for index := range keyCount {
-			do(t, conn, "SET", "key:"+strconv.Itoa(index), "another")
+			sets = wire.AppendCommand(sets,
+				wire.Arguments("SET", "key:"+strconv.Itoa(index), "another")...)
+		}
+		if err := conn.SendRaw(sets); err != nil {
+			t.Fatal(err)
+		}
+		for range keyCount {
+			if reply, err := conn.Receive(); err != nil || reply.IsError() {
+				t.Fatal(reply, err)
+			}
 		}
 		fields := fieldsOf(t, conn)
 		if fields[c.running] != "1" {

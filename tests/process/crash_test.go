@@ -152,7 +152,12 @@ func TestCrash_OfTwoThreadsTellsTheReasonOfTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	text, err := io.ReadAll(reader)
+	var text []byte
+	// Nothing is there before one of them has opened it.
+	waitFor(t, "reason", func() bool {
+		text, err = io.ReadAll(reader)
+		return err != nil || len(text) > 0
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

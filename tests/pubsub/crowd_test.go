@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,13 +74,17 @@ func slowPublish(t *testing.T, kind instance.Kind) time.Duration {
 	}
 	channel := strings.Repeat("a", 500)
 	do(t, publisher, "PUBLISH", channel, "message")
-	began := time.Now()
-	for range 10 {
-		if reply := do(t, publisher, "PUBLISH", channel, "message"); reply.Int() != 0 {
-			t.Errorf("%s: a message matches %s of the patterns", kind, reply)
+	least := time.Duration(math.MaxInt64)
+	for range 3 {
+		began := time.Now()
+		for range 10 {
+			if reply := do(t, publisher, "PUBLISH", channel, "message"); reply.Int() != 0 {
+				t.Errorf("%s: a message matches %s of the patterns", kind, reply)
+			}
 		}
+		least = min(least, time.Since(began))
 	}
-	return time.Since(began)
+	return least
 }
 
 // TestPatterns_ThatAreSlowCostNoMoreThanInValkey publishes beside patterns of many stars.

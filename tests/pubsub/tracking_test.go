@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"tidemill/tests/internal/instance"
 	"tidemill/tests/internal/wire"
@@ -126,17 +125,22 @@ func TestTracking_InvalidationsFollowTheRepliesOfTheirTurn(t *testing.T) {
 	do(t, tracks, "HELLO", "3")
 	do(t, tracks, "CLIENT", "TRACKING", "ON")
 	for round := range 3 {
-		old := fmt.Sprintf("old-%d", round)
+		old, begun := fmt.Sprintf("old-%d", round), fmt.Sprintf("begun-%d", round)
 		do(t, server.Dial(t), "SET", "key", old)
 		turn := wire.AppendCommand(nil, wire.Arguments("GET", "key")...)
+		turn = wire.AppendCommand(turn, wire.Arguments("SET", begun, "1")...)
 		turn = wire.AppendCommand(turn, wire.Arguments("DEBUG", "SLEEP", "0.5")...)
 		if err := tracks.SendRaw(turn); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond)
 		// A worker that sleeps gets no connections: this one is the other's.
-		do(t, server.Dial(t), "SET", "key", "new")
-		for _, want := range []string{old, "OK", "invalidate"} {
+		var other *wire.Conn
+		await(t, "the turn has not begun", func() bool {
+			other = server.Dial(t)
+			return do(t, other, "EXISTS", begun).Int() == 1
+		})
+		do(t, other, "SET", "key", "new")
+		for _, want := range []string{old, "OK", "OK", "invalidate"} {
 			reply, err := tracks.Receive()
 			if err != nil {
 				t.Fatal(err)

@@ -300,11 +300,12 @@ fn a_command_gets_its_slots_however_greedy_the_others_are() {
             (b"SET bar a\r\n", ONE_SLOT_ATTEMPTS_MAX),
         ] {
             for _ in 0..50 {
-                let (mut input, mut turns) = (request, 0);
-                while server.turn_once(client, input) != (Next::Input { wanted: 1 }) {
+                let (mut input, mut waits) = (request, 0);
+                // By the clock of a busy machine the turn may be over when it has its slots.
+                while let Next::WakeUp(_) = server.turn_once(client, input) {
                     input = b"";
-                    turns += 1;
-                    assert!(turns <= waits_max + GATE_ATTEMPTS_MAX, "it waits for ever");
+                    waits += 1;
+                    assert!(waits <= waits_max + GATE_ATTEMPTS_MAX, "it waits for ever");
                 }
                 assert_eq!(server.take_output(client), "+OK\r\n");
             }

@@ -1,6 +1,7 @@
 //! Commands that a run has executed, until the statistics have them.
 //!
-//! A run that begins anew has executed nothing, so its commands wait while that may happen
+//! A run that begins anew has executed nothing, nor has one that wrote nothing when its client is
+//! gone, so its commands wait while that may happen
 //! ([`may_begin_anew`](super::state::RunState::may_begin_anew)), and so do its hits and misses. A
 //! run may execute any number of commands meanwhile: those beyond [`COUNTED_TOGETHER_MAX`] are
 //! summed up by command and duration. The rejected alternative is to count at once and to take that

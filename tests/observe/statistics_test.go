@@ -307,7 +307,7 @@ func TestPause_HoldsBackWhatValkeyHoldsBack(t *testing.T) {
 			{"WRITE", "SET a 1", true},
 		} {
 			held := true
-			// Who is held back is so each time; others may be late on a busy machine.
+			// A real hold is there each time; a busy machine may be late once.
 			for tries := 0; tries < 5 && held; tries++ {
 				start := time.Now()
 				do(t, conn, "CLIENT", "PAUSE", strconv.Itoa(pauseMs), test.mode)

@@ -140,7 +140,7 @@ func halfCloseBehindHolder(t *testing.T, server *instance.Server, by string) {
 }
 
 // waitUntilHeld asks for the key until no answer comes: the script that holds it has begun, however
-// late its worker was scheduled. It may be over already: then nobody parks, and the caller sees that.
+// late its worker was scheduled. If it is over already nobody parks, and the caller sees that.
 func waitUntilHeld(t *testing.T, server *instance.Server) {
 	t.Helper()
 	conn := server.Dial(t)

@@ -114,16 +114,19 @@ func (p *faultProxy) cutAll() {
 // ledger records what was told about each unique value, for the check against the list in the
 // server.
 type ledger struct {
-	mu                 sync.Mutex
-	outcome            map[string]error
-	acknowledged, lost bool // some were
+	mu           sync.Mutex
+	outcome      map[string]error
+	acknowledged int
+	lost         bool // some were
 }
 
 func (l *ledger) note(value string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outcome[value] = err
-	l.acknowledged = l.acknowledged || err == nil
+	if err == nil {
+		l.acknowledged++
+	}
 	l.lost = l.lost || errors.Is(err, ErrMaybeSent)
 }
 
@@ -131,7 +134,14 @@ func (l *ledger) note(value string, err error) {
 func (l *ledger) isMixed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.acknowledged && l.lost
+	return l.acknowledged > 0 && l.lost
+}
+
+// hasAcknowledged is true once count writes were acknowledged.
+func (l *ledger) hasAcknowledged(count int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acknowledged >= count
 }
 
 // check: no value twice, each acknowledged one once, each not-sent one never.

@@ -479,34 +479,51 @@ func TestClient_KilledConnectionsRepeatNoWrite(t *testing.T) {
 	s := startServer(t)
 	client := newTestClient(t, s, func(o *redis.Options) { o.MaxRetries = -1 })
 	outside, ctx := s.plain(t), testContext(t)
-	stop := time.Now().Add(time.Second)
+	stopping, stop := context.WithCancel(ctx)
+	defer stop()
 	var mu sync.Mutex
 	outcomes := map[string]error{}
+	acknowledged, unknown := 0, 0
 	var group sync.WaitGroup
 	for worker := range 16 {
 		group.Go(func() {
-			for round := 0; time.Now().Before(stop); round++ {
+			for round := 0; stopping.Err() == nil; round++ {
 				value := fmt.Sprintf("%d:%d", worker, round)
 				err := client.RPush(ctx, "list", value).Err()
 				mu.Lock()
 				outcomes[value] = err
+				switch {
+				case err == nil:
+					acknowledged++
+				case errors.Is(err, tidemill.ErrMaybeSent):
+					unknown++
+				}
 				mu.Unlock()
 			}
 		})
 	}
 	kills := 0
-	for time.Now().Before(stop) {
+	isEnough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return kills >= 5 && acknowledged >= 100 && unknown > 0
+	}
+	for began := time.Now(); time.Since(began) < time.Second || !isEnough(); {
+		if ctx.Err() != nil {
+			t.Fatalf("%d kills, %d acknowledged, %d unknown: nothing is tested", kills,
+				acknowledged, unknown)
+		}
 		if outside.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Val() > 0 {
 			kills++
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	stop()
 	group.Wait()
 	found := map[string]int{}
 	for _, value := range outside.LRange(ctx, "list", 0, -1).Val() {
 		found[value]++
 	}
-	acknowledged, unknown := 0, 0
 	for value, err := range outcomes {
 		switch count := found[value]; {
 		case count > 1:
@@ -515,15 +532,7 @@ func TestClient_KilledConnectionsRepeatNoWrite(t *testing.T) {
 			t.Errorf("%s was acknowledged and is not there", value)
 		case errors.Is(err, tidemill.ErrNotSent) && count != 0:
 			t.Errorf("%s is there: %v", value, err)
-		case err == nil:
-			acknowledged++
-		case errors.Is(err, tidemill.ErrMaybeSent):
-			unknown++
 		}
-	}
-	if kills < 5 || acknowledged < 100 || unknown == 0 {
-		t.Errorf("%d kills, %d acknowledged, %d unknown: nothing was tested", kills, acknowledged,
-			unknown)
 	}
 	if err := client.Ping(ctx).Err(); err != nil {
 		t.Errorf("afterwards: %v", err)

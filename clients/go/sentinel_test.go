@@ -457,6 +457,19 @@ func mixedClient(
 	return c, d
 }
 
+// requireMoved requires that a mixedClient leaves the first server and keeps its connection to the
+// second.
+func requireMoved(t *testing.T, ctx context.Context, c *Client, d *Dedicated) {
+	t.Helper()
+	waitFor(t, 5*time.Second, "the new primary", func() bool {
+		who, err := c.Get(ctx, "k").Text()
+		return who == "two" && err == nil
+	})
+	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
+		t.Error("the connection to the new primary did not stay:", who, err)
+	}
+}
+
 // Connections may go to different servers while the primary changes. A notice ends those that are
 // not at the new one, wherever the last one was made to.
 func TestSentinel_NoticeLeavesEveryOtherServer(t *testing.T) {
@@ -470,13 +483,7 @@ func TestSentinel_NoticeLeavesEveryOtherServer(t *testing.T) {
 		t.Error("before the notice:", who, err)
 	}
 	sentinel.tell("main", one, two)
-	waitFor(t, 5*time.Second, "the new primary", func() bool {
-		who, err := c.Get(ctx, "k").Text()
-		return who == "two" && err == nil
-	})
-	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
-		t.Error("the connection to the new primary did not stay:", who, err)
-	}
+	requireMoved(t, ctx, c, d)
 }
 
 // An answer that the listener gets late ends no connection to a server that was named behind its
@@ -490,13 +497,7 @@ func TestSentinel_LateAnswerLeavesNoLaterPrimary(t *testing.T) {
 	sentinel.held.Store(true)
 	c, d := mixedClient(t, ctx, one, two, sentinel)
 	close(sentinel.release)
-	waitFor(t, 5*time.Second, "the new primary", func() bool {
-		who, err := c.Get(ctx, "k").Text()
-		return who == "two" && err == nil
-	})
-	if who, err := d.Get(ctx, "k").Text(); who != "two" || err != nil {
-		t.Error("the connection to the new primary did not stay:", who, err)
-	}
+	requireMoved(t, ctx, c, d)
 }
 
 // The server that refused is left, not the one that was connected to last.

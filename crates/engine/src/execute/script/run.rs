@@ -399,7 +399,7 @@ fn judge<'k, E: Enter>(
     Ended::Finished(result)
 }
 
-/// Ends a run that begins anew, unless somebody was told that it is killed.
+/// Ends a run so that it begins anew, or with the error of one that was killed.
 fn begin_anew<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     (request, state): (Request<'_>, &mut RunState<'k>),
@@ -407,7 +407,7 @@ fn begin_anew<'k, E: Enter>(
 ) -> Ended {
     executor.worker.uncount_lookups();
     executor.session.select(state.database);
-    // It is killed in the table only.
+    // Runs are killed in the table: nobody is told so behind this.
     if leave_table(executor.shared, state).is_some_and(|running| running.is_killed()) {
         let message = format!("ERR {}", request.kind().killed()).into_bytes();
         let (place, is_counted, is_killed) = (None, false, true);

@@ -105,7 +105,6 @@ impl Connection {
     /// Keeps pushes until its present reply is complete. They count as what is sent and not taken.
     pub(crate) fn postpone_pushes(&mut self, pushes: &mut ReplyBuffer) {
         self.postponed_pushes.get_or_insert_default().append(pushes);
-        self.publish_unsent();
     }
 
     /// Bytes of pushes that wait until its present reply is complete.

@@ -41,7 +41,6 @@ impl<F: Flavour> EventLoop<F> {
             return false;
         }
         holding.hold(need, (index, connection), reply);
-        connection.publish_unsent();
         self.after_send(index, Sent::Part);
         true
     }
@@ -101,7 +100,6 @@ impl<F: Flavour> EventLoop<F> {
                 (transport.send(replies, tls_buffers), before - replies.len())
             });
             if let Some((sent, count)) = sent {
-                connection.publish_unsent();
                 count_write(execution.stats(&spec.shared), connection, count);
                 return self.after_send(index, sent);
             }

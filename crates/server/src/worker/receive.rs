@@ -104,10 +104,10 @@ impl<F: Flavour> EventLoop<F> {
                 self.close_for_memory(index);
                 return None;
             }
-            connection.publish_pending();
             if self.evict_for_memory_of(index) {
                 return None;
             }
+            self.connections[index].publish_pending();
         }
         Some(count)
     }

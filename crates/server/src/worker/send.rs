@@ -68,8 +68,6 @@ impl<F: Flavour> EventLoop<F> {
         if sent == Sent::All {
             connection.output.shrink(0);
         }
-        // A connection that never gets here has nothing unsent.
-        connection.publish_unsent();
         count_write(self.execution.stats(&self.spec.shared), connection, count);
         self.after_send(index, sent);
     }
@@ -84,10 +82,13 @@ impl<F: Flavour> EventLoop<F> {
         self.close(index);
     }
 
+    /// Goes by what the socket took: ends the connection or its output, or publishes the size of
+    /// what is unsent and waits for the socket. A connection that never gets here has nothing
+    /// unsent.
     pub(super) fn after_send(&mut self, index: usize, sent: Sent) {
         let connection = &self.connections[index];
         if sent == Sent::All && connection.is_idle_and_drained() {
-            return;
+            return connection.publish_unsent();
         }
         if sent == Sent::Broken {
             self.end_output(index);
@@ -99,7 +100,8 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    /// Ends a client whose unsent replies exceed a limit; returns true if it did.
+    /// Ends a client whose unsent replies exceed a limit; returns true if it did. Publishes their
+    /// size of any other: nobody sees a client that by itself is above a limit.
     pub(super) fn check_output(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.backlog_bytes() as u64;
@@ -116,7 +118,11 @@ impl<F: Flavour> EventLoop<F> {
         if is_exceeded {
             self.close_for_output(index);
         }
-        is_exceeded || self.evict_for_memory_of(index)
+        let is_ended = is_exceeded || self.evict_for_memory_of(index);
+        if !is_ended {
+            self.connections[index].publish_unsent();
+        }
+        is_ended
     }
 
     /// True if replies that were not offered to the socket yet exceed the client's hard limit. As

@@ -14,9 +14,12 @@ impl<F: Flavour> EventLoop<F> {
     /// Does what is done once per tick.
     pub(super) fn tick(&mut self) {
         // Not part of what `DEBUG PAUSE-CRON` stops: clients would wait for a stuck worker, or at a
-        // listener, without end.
+        // listener, without end, and Valkey evicts clients in each iteration.
         self.take_overdue();
         self.look_at_listeners();
+        if self.config.client_memory_bytes_max > 0 {
+            self.evict_clients();
+        }
         if self.spec.shared.is_cron_paused() {
             return;
         }
@@ -36,9 +39,6 @@ impl<F: Flavour> EventLoop<F> {
             for index in self.connections.indices_of(|connection| connection.unsent_bytes() > 0) {
                 self.check_output(index);
             }
-        }
-        if self.config.client_memory_bytes_max > 0 {
-            self.evict_clients();
         }
         self.count_client_memory();
         if self.config.timeout_seconds > 0 {

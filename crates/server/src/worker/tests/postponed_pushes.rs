@@ -71,3 +71,25 @@ fn a_client_is_evicted_for_pushes_behind_a_long_reply() {
     write_long_keys(&mut server, &mut writer, 500);
     assert_eq!(server.shared.stats[0].evicted_clients.value(), 1);
 }
+
+#[test]
+fn nobody_sees_a_client_that_is_larger_than_all_may_be() {
+    const CLIENT_BYTES_MAX: u64 = 4 << 20;
+    let mut server = Server::new();
+    let (mut reader, mut writer) = (server.connect(), server.connect());
+    writer.send(&format!("HELLO 3\r\nCONFIG SET maxmemory-clients {CLIENT_BYTES_MAX}\r\n"));
+    reader.send("HELLO 3\r\n");
+    server.iterate();
+    let shown = Arc::clone(&server.connection(&reader).session.client);
+    writer.send(&format!("CLIENT TRACKING ON BCAST REDIRECT {}\r\n", shown.id));
+    server.iterate();
+    assert!(writer.receive().ends_with("+OK\r\n"));
+    let mut largest_bytes = 0;
+    for _ in 0..10 {
+        write_long_keys(&mut server, &mut writer, 100);
+        largest_bytes = shown.memory_bytes().max(largest_bytes);
+    }
+    assert_eq!(server.shared.stats[0].evicted_clients.value(), 1);
+    // The last push that is too much is not shown, all before it are.
+    assert!((CLIENT_BYTES_MAX / 2..=CLIENT_BYTES_MAX).contains(&largest_bytes), "{largest_bytes}");
+}

@@ -47,11 +47,7 @@ func TestCluster_AsyncWritesAreAccountedForWhileTheClusterChanges(t *testing.T) 
 	}
 	migrateSlot(t, servers, slotOf([]byte("list:3")))
 	victim := c.pick(slotOf([]byte("list:5")))
-	for _, s := range servers {
-		if s.address == victim.address {
-			s.stop()
-		}
-	}
+	killPrimary(ctx, t, servers, victim.address)
 	waitFor(t, 30*time.Second, "the failover", func() bool {
 		at := c.pick(slotOf([]byte("list:5")))
 		return at != nil && at != victim &&

@@ -67,7 +67,7 @@ func TestCluster_CommandsOfAllShardsRunOnEveryPrimary(t *testing.T) {
 	}
 	seen.mu.Unlock()
 	// One primary dies: the command reaches the replica that takes its slots over.
-	servers[1].stop()
+	killPrimary(ctx, t, servers, servers[1].address)
 	waitFor(t, 30*time.Second, "FLUSHALL after a failover", func() bool {
 		return c.Do(WithIdempotent(ctx), "FLUSHALL").Err() == nil
 	})

@@ -590,11 +590,7 @@ func TestCluster_EveryNodeSubscriptionFollowsAFailover(t *testing.T) {
 	}
 	key := "key:5"
 	victim := c.pick(slotOf([]byte(key))).address
-	for _, s := range servers {
-		if s.address == victim {
-			s.stop()
-		}
-	}
+	killPrimary(ctx, t, servers, victim)
 	waitFor(t, 30*time.Second, "notices from the new primary", func() bool { return told(key) })
 	waitFor(t, 10*time.Second, "the plain subscription", func() bool {
 		_ = c.Publish(ctx, "news", "x")

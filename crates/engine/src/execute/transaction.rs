@@ -91,7 +91,7 @@ impl SuspendedTransaction {
         before: (Mark, usize),
     ) -> Ran<'k> {
         self.course.queued[self.course.next].arguments = arguments;
-        self.course.end_command(executor, before, std::mem::take(&mut self.script_ns));
+        self.course.end_command(executor, before, Some(std::mem::take(&mut self.script_ns)));
         let now = executor.worker.swap_time(self.time);
         let begun_ns = executor.shared.clock.monotonic_ns();
         let ran = run_all(executor, unit, &mut self.course, alone);
@@ -243,12 +243,16 @@ fn run_all<'k, E: Enter>(
     let mut start_ns = executor.shared.clock.monotonic_ns();
     while let Some(queued) = course.queued.get(course.next) {
         let before = (executor.reply.mark(), executor.reply.len());
+        if is_denied(executor, queued) {
+            course.end_command(executor, before, None);
+            continue;
+        }
         match run_queued(executor, unit, queued, alone) {
             Ran::Done(ran) => unit = ran,
             suspended @ Ran::Suspended(_) => return suspended,
         }
         let now_ns = executor.shared.clock.monotonic_ns();
-        course.end_command(executor, before, now_ns - start_ns);
+        course.end_command(executor, before, Some(now_ns - start_ns));
         start_ns = now_ns;
     }
     if let Some(mark) = course.reply_end {
@@ -258,19 +262,22 @@ fn run_all<'k, E: Enter>(
 }
 
 impl Course {
-    /// Notes the command that has ended; the next one comes.
+    /// Notes the command that has ended, and the nanoseconds that it took if it was called; the next
+    /// one comes.
     fn end_command<E: Enter>(
         &mut self,
         executor: &mut Executor<'_, '_, E>,
         (mark, before): (Mark, usize),
-        elapsed_ns: u64,
+        elapsed_ns: Option<u64>,
     ) {
         let queued = &self.queued[self.next];
         self.next += 1;
         executor.keep_places(before, self.queued.len() - self.next);
-        let called = (queued.id, executor.shared.commands.command(queued.id));
-        let reply_bytes = executor.reply.appended_bytes(mark);
-        executor.note_queued(called, &queued.arguments.view(), elapsed_ns, reply_bytes);
+        if let Some(elapsed_ns) = elapsed_ns {
+            let called = (queued.id, executor.shared.commands.command(queued.id));
+            let reply_bytes = executor.reply.appended_bytes(mark);
+            executor.note_queued(called, &queued.arguments.view(), elapsed_ns, reply_bytes);
+        }
         executor.session.close_after_reply |= executor.session.exceeds_output_limit;
         if executor.session.close_after_reply && self.reply_end.is_none() {
             self.reply_end = Some(executor.reply.mark());
@@ -279,8 +286,21 @@ impl Course {
     }
 }
 
-/// Runs a queued command, if the session's user may still call it: rules may have changed since it
-/// was queued, by a command of this transaction too.
+/// Answers a queued command that the session's user may not call any more: rules may have changed
+/// since it was queued, by a command of this transaction too. Returns true if it is one.
+fn is_denied<E: Enter>(executor: &mut Executor<'_, '_, E>, queued: &Queued) -> bool {
+    if executor.session.is_unrestricted {
+        return false;
+    }
+    let call = (queued.id, &queued.arguments.view());
+    let denial = permission::check(executor, call, Context::Multi).err();
+    if let Some(denial) = &denial {
+        executor.error(&denial.error_in_exec());
+    }
+    denial.is_some()
+}
+
+/// Runs a queued command.
 fn run_queued<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     unit: Unit<'k>,
@@ -288,12 +308,6 @@ fn run_queued<'k, E: Enter>(
     alone: &mut Alone<'k>,
 ) -> Ran<'k> {
     let call = (queued.id, &queued.arguments.view());
-    if !executor.session.is_unrestricted
-        && let Err(denial) = permission::check(executor, call, Context::Multi)
-    {
-        executor.error(&denial.error_in_exec());
-        return Ran::Done(unit);
-    }
     let command = executor.shared.commands.command(queued.id);
     if let Some(Handler::Script(how)) = executor.handlers.of(queued.id) {
         executor.count_call();
@@ -304,7 +318,11 @@ fn run_queued<'k, E: Enter>(
         // A script before it was suspended: the gate is open since.
         alone.gate = Some(close_gate(executor.shared, executor.reader.seat()));
     }
-    let unit = run_inner(executor, unit, call, KeyHashes::None, alone.gate.as_ref());
+    let (unit, error) = run_inner(executor, unit, call, KeyHashes::None, alone.gate.as_ref());
+    if let Some(error) = error {
+        executor.count_failed(queued.id, 1);
+        executor.count_error(&error);
+    }
     executor.count_call();
     Ran::Done(unit)
 }

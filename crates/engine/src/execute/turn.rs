@@ -564,15 +564,24 @@ impl<E: Enter> Executor<'_, '_, E> {
         };
     }
 
-    /// Writes an error reply.
+    /// Writes an error reply, and counts it.
     pub(crate) fn error(&mut self, error: &CommandError) {
+        self.count_error(error);
+        self.write_error(error);
+    }
+
+    /// Counts an error reply.
+    pub(crate) fn count_error(&self, error: &CommandError) {
+        self.worker.stats(self.shared).error_replies.add(1);
+        self.shared.count_error(&error.wire());
+    }
+
+    /// Writes an error reply that its caller counts.
+    pub(crate) fn write_error(&mut self, error: &CommandError) {
         if matches!(error, CommandError::ReplyTooLarge) {
             self.note_too_large();
         }
-        self.worker.stats(self.shared).error_replies.add(1);
-        let wire = error.wire();
-        self.shared.count_error(&wire);
-        self.reply.error(wire);
+        self.reply.error(error.wire());
     }
 
     /// Runs an admitted command by its handler and counts it.

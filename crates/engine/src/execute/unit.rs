@@ -17,6 +17,7 @@ use crate::access::section::{Enter, OpenSection};
 use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
 use crate::command::CommandId;
+use crate::error::CommandError;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -57,8 +58,9 @@ pub(crate) fn close_gate<'k>(shared: &'k Shared, seat: &Seat) -> ClosedGate<'k> 
     gate.expect("the holder of the token alone closes the gate")
 }
 
-/// Runs one command under the locks of a unit, and counts it. It has its reply then, an error where
-/// it failed: it can neither block nor wait, because the unit has all its slots already.
+/// Runs one command under the locks of a unit. It has its reply then, that of the returned error
+/// where it failed, which the caller counts. It can neither block nor wait, because the unit has
+/// all its slots already.
 ///
 /// `alone` is the closed gate where nobody else runs, without which a command on the whole keyspace
 /// is no part of a unit. `known` are the hashes of keys that the caller has computed.
@@ -68,7 +70,7 @@ pub(crate) fn run_inner<'k, E: Enter>(
     (id, args): (CommandId, &ArgumentView<'_>),
     known: KeyHashes<'_>,
     alone: Option<&ClosedGate<'_>>,
-) -> Unit<'k> {
+) -> (Unit<'k>, Option<CommandError>) {
     let shared: &'k Shared = executor.shared;
     let command = shared.commands.command(id);
     let (database, before) = (executor.session.database, executor.reply.len());
@@ -110,13 +112,12 @@ pub(crate) fn run_inner<'k, E: Enter>(
     }
     unit.end_command(shared, executor.worker, database, args);
     match outcome.map_err(|stop| *stop) {
-        Ok(()) => {}
+        Ok(()) => (unit, None),
         Err(Stop::Error(error)) => {
-            executor.count_failed(id, 1);
             executor.take_back(&error, before);
-            executor.error(&error);
+            executor.write_error(&error);
+            (unit, Some(error))
         }
         Err(stop) => unreachable!("a command within a unit neither blocks nor waits: {stop:?}"),
     }
-    unit
 }

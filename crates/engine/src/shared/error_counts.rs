@@ -24,15 +24,14 @@ impl ErrorCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a number of errors of a code.
     #[cold]
-    pub(super) fn count(&self, wire: &[u8], is_of_script: bool) {
-        let code_end = wire.iter().take(CODE_BYTES_MAX + 1).position(|byte| *byte == b' ');
-        let code = code_end.map_or(NO_CODE, |end| &wire[..end]);
+    pub(super) fn count(&self, code: &[u8], is_of_script: bool, number: u64) {
         let codes_max = if is_of_script { ERROR_CODES_MAX } else { 2 * ERROR_CODES_MAX };
         let mut counts = self.counts();
         let text = |code| String::from_utf8_lossy(code).into_owned();
         let is_counted_apart = counts.len() < codes_max || counts.contains_key(&text(code));
-        *counts.entry(text(if is_counted_apart { code } else { OVERFLOW })).or_default() += 1;
+        *counts.entry(text(if is_counted_apart { code } else { OVERFLOW })).or_default() += number;
     }
 
     pub(super) fn all(&self) -> BTreeMap<String, u64> {
@@ -44,23 +43,33 @@ impl ErrorCounts {
     }
 }
 
+/// Code by which an error reply is counted.
+pub(crate) fn error_code(wire: &[u8]) -> &[u8] {
+    let code_end = wire.iter().take(CODE_BYTES_MAX + 1).position(|byte| *byte == b' ');
+    code_end.map_or(NO_CODE, |end| &wire[..end])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn count(counts: &ErrorCounts, wire: &[u8], is_of_script: bool) {
+        counts.count(error_code(wire), is_of_script, 1);
+    }
 
     #[test]
     fn codes_of_scripts_beyond_the_most_are_counted_together() {
         let counts = ErrorCounts::default();
         for number in 0..1_000 {
-            counts.count(format!("{number} text").as_bytes(), true);
+            count(&counts, format!("{number} text").as_bytes(), true);
         }
-        counts.count(b"ERR text", false);
-        counts.count(b"7 text", true);
+        count(&counts, b"ERR text", false);
+        count(&counts, b"7 text", true);
         let all = counts.all();
         assert_eq!(all["ERRORSTATS_OVERFLOW"], 1_000 - ERROR_CODES_MAX as u64);
         assert_eq!((all["ERR"], all["7"], all.len()), (1, 2, ERROR_CODES_MAX + 2));
         for number in 0..1_000 {
-            counts.count(format!("code{number} text").as_bytes(), false);
+            count(&counts, format!("code{number} text").as_bytes(), false);
         }
         assert_eq!(counts.all().len(), 2 * ERROR_CODES_MAX);
     }
@@ -68,10 +77,10 @@ mod tests {
     #[test]
     fn a_long_word_is_no_code() {
         let counts = ErrorCounts::default();
-        counts.count(&[b'x'; 1_000], true);
-        counts.count(b"nothing-behind-it", false);
-        counts.count(b"a-code-of-exactly-thirty-bytes x", false);
-        counts.count(b"a-code-of-thirty-and-one-bytes- x", false);
+        count(&counts, &[b'x'; 1_000], true);
+        count(&counts, b"nothing-behind-it", false);
+        count(&counts, b"a-code-of-exactly-thirty-bytes x", false);
+        count(&counts, b"a-code-of-thirty-and-one-bytes- x", false);
         let all: Vec<_> = counts.all().into_iter().collect();
         let code = String::from("a-code-of-exactly-thirty-bytes");
         assert_eq!(all, [(String::from("ERR"), 3), (code, 1)]);

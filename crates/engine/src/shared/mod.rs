@@ -6,7 +6,7 @@ mod client_eviction;
 pub mod clients;
 mod defrag;
 mod empty_file;
-mod error_counts;
+pub(crate) mod error_counts;
 mod host;
 mod lazy_free;
 mod live_config;

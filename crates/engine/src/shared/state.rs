@@ -27,7 +27,7 @@ use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::shared::clients::Clients;
 use crate::shared::defrag::DefragEffort;
-use crate::shared::error_counts::ErrorCounts;
+use crate::shared::error_counts::{ErrorCounts, error_code};
 use crate::shared::host::Host;
 use crate::shared::lazy_free::{LazyFree, PendingFrees};
 use crate::shared::live_config::LiveConfig;
@@ -619,13 +619,19 @@ impl Shared {
     /// Counts an error reply by the code that it begins with.
     #[cold]
     pub fn count_error(&self, wire: &[u8]) {
-        self.errors.count(wire, false);
+        self.count_errors(error_code(wire), 1);
+    }
+
+    /// Counts a number of error replies of a code.
+    #[cold]
+    pub(crate) fn count_errors(&self, code: &[u8], number: u64) {
+        self.errors.count(code, false, number);
     }
 
     /// Counts an error reply that a script made.
     #[cold]
     pub fn count_error_of_script(&self, wire: &[u8]) {
-        self.errors.count(wire, true);
+        self.errors.count(error_code(wire), true, 1);
     }
 
     /// Error replies by code.

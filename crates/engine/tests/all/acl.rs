@@ -90,6 +90,13 @@ fn queued_commands_are_judged_when_they_are_queued_and_when_they_run() {
     let reply = server.call(client, &["EXEC"]);
     assert_eq!(reply, format!("*2\r\n{OK}{changed} to execute the command or subcommand\r\n"));
     assert_eq!(server.call(admin, &["GET", "a1"]), "$1\r\n1\r\n");
+    // What was denied was not called, and failed or was rejected no more than in Valkey.
+    let info = server.call(admin, &["INFO", "commandstats"]);
+    let line = |name: &str| info.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    assert!(line("cmdstat_incr:").starts_with("cmdstat_incr:calls=1,"), "{info}");
+    assert!(line("cmdstat_incr:").ends_with("rejected_calls=0,failed_calls=0"), "{info}");
+    assert!(line("cmdstat_set:").ends_with("rejected_calls=1,failed_calls=0"), "{info}");
+    assert!(line("cmdstat_set:").starts_with("cmdstat_set:calls=0,"), "{info}");
 }
 
 #[test]

@@ -471,7 +471,7 @@ fn a_walk_that_is_refused_beside_a_busy_script_is_not_gone_on_with() {
 
 /// Figures of `INFO`; 0 for a command that nobody has called.
 fn figures<const N: usize>(server: &mut Server, client: u64, names: [&str; N]) -> [u64; N] {
-    let info = server.call(client, &["INFO", "stats", "commandstats"]);
+    let info = server.call(client, &["INFO", "stats", "commandstats", "errorstats"]);
     names.map(|name| {
         let digits = info.split_once(&format!("\n{name}")).map_or("0", |(_, rest)| rest);
         let end = digits.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(digits.len());
@@ -543,6 +543,38 @@ fn attempts_of_a_run_that_reads_without_locks_count_once() {
     let counted = figures(&mut server, other, names);
     let added: Vec<u64> = counted.iter().zip(before).map(|(now, then)| now - then).collect();
     assert_eq!(added, [1, 0, 1, 3000, 3000 + 3], "beside the script's, EVAL_RO and INFO");
+}
+
+#[test]
+fn errors_of_a_run_count_once_for_all_attempts() {
+    // It begins anew for locks, when it has read much, and for a slot that somebody else has. Before
+    // that commands fail, one is rejected, and one is none.
+    let script = "redis.pcall('llen', KEYS[1]) redis.pcall('get', KEYS[1]) redis.pcall('get') \
+        redis.pcall('nonsense') for i = 1, 1100 do redis.call('hlen', KEYS[1]) end \
+        return redis.call('exists', 'locked')";
+    for command in ["EVAL", "EVAL_RO"] {
+        let mut server = Server::new(2, NOW_MS);
+        let client = server.connect(0);
+        server.call(client, &["HSET", "k", "field", "value"]);
+        beside_holder(&mut server, "locked", |server| {
+            let next = server.turn_once(client, &eval_by(command, script, &["k"]));
+            assert_eq!(next, Next::WakeUp(WakeUp::Message), "{command}");
+        });
+        server.turn_once(client, b"");
+        assert_eq!(server.take_output(client), ":0\r\n", "{command}");
+        let info = server.call(client, &["INFO", "stats", "commandstats", "errorstats"]);
+        for (name, end) in [
+            ("total_error_replies:", ":4"),
+            ("errorstat_ERR:", ":count=2"),
+            ("errorstat_WRONGTYPE:", ":count=2"),
+            ("cmdstat_llen:calls=1,", "rejected_calls=0,failed_calls=1"),
+            ("cmdstat_get:calls=1,", "rejected_calls=1,failed_calls=1"),
+            ("cmdstat_hlen:calls=1100,", "rejected_calls=0,failed_calls=0"),
+        ] {
+            let line = info.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+            assert!(line.ends_with(end), "{command} {name} {end}: {info}");
+        }
+    }
 }
 
 #[test]

@@ -237,6 +237,17 @@ fn locking(server: &Server, shared: &Arc<Shared>, slot: SlotNumber) -> Running {
     })
 }
 
+/// The client's next turn stops the others, and waits for those that have a slot locked; once they
+/// have left it runs.
+fn stops_the_others_until(server: &mut Server, client: u64, locking: Running) {
+    let next = server.turn_once(client, b"");
+    assert!(matches!(next, Next::WakeUp(WakeUp::At(_))), "{next:?}");
+    drop(locking);
+    // By the clock of a busy machine the turn may be over.
+    let next = server.turn_once(client, b"");
+    assert!(!matches!(next, Next::WakeUp(_)), "{next:?}");
+}
+
 /// A command that finds a slot taken parks at it each time, also with the token, which others may
 /// have meanwhile. In the end it stops all others, and waits for that outside of its worker, too.
 #[test]
@@ -263,12 +274,7 @@ fn the_holder_of_the_token_parks_like_all_others() {
             assert!(shared.token.try_take(elsewhere, member.seat()).is_some(), "{request:?}");
             input = b"";
         }
-        let next = server.turn_once(client, b"");
-        assert!(matches!(next, Next::WakeUp(WakeUp::At(_))), "{request:?} {next:?}");
-        drop(locking);
-        // By the clock of a busy machine the turn may be over.
-        let next = server.turn_once(client, b"");
-        assert!(!matches!(next, Next::WakeUp(_)), "{request:?} {next:?}");
+        stops_the_others_until(&mut server, client, locking);
         drop(moving);
         assert_eq!(server.take_output(client), reply, "{request:?}");
     }
@@ -344,12 +350,7 @@ fn a_command_of_one_slot_asks_for_the_token_in_the_end() {
         drop(token);
         assert_eq!(woken(&shared), [client], "{request:?} is the next to have the token");
         let moving = Moving::of(&server);
-        let next = server.turn_once(client, b"");
-        assert!(matches!(next, Next::WakeUp(WakeUp::At(_))), "{request:?} {next:?}");
-        drop(locking);
-        // By the clock of a busy machine the turn may be over.
-        let next = server.turn_once(client, b"");
-        assert!(!matches!(next, Next::WakeUp(_)), "{request:?} {next:?}");
+        stops_the_others_until(&mut server, client, locking);
         drop(moving);
         assert_eq!(server.take_output(client), reply);
         let _ = woken(&shared);

@@ -74,12 +74,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
             Ok(()) => Ok(self.last_reply()),
             Err(Refusal::Error(id, text)) => {
                 self.executor.reply.clear();
-                if let Some(id) = id {
-                    let stats = self.executor.worker.stats(self.executor.shared);
-                    stats.command(id).rejected.add(1);
-                }
-                self.executor.worker.stats(self.executor.shared).error_replies.add(1);
-                self.executor.shared.count_error(&text);
+                self.state.notes.ran.push_rejected(id, &text);
                 Ok(Answer::Reply(Reply::Error(text)))
             }
             Err(Refusal::Restart(restart)) => {

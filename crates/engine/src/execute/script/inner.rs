@@ -56,8 +56,12 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             Reach::Lookups(lookups) => self.read(called, args, lookups)?,
             Reach::Unit(unit) => {
                 let alone = self.outer_gate.or(self.state.gate.as_ref());
-                let unit = run_inner(&mut self.executor, unit, (called.0, args), known, alone);
+                let (unit, error) =
+                    run_inner(&mut self.executor, unit, (called.0, args), known, alone);
                 self.state.reach = Reach::Unit(unit);
+                if let Some(error) = error {
+                    self.state.notes.ran.push_failed(called.0, &error.wire());
+                }
             }
             Reach::Lent => unreachable!("one command at a time"),
         }
@@ -179,9 +183,9 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             let Stop::Error(error) = *stop else {
                 unreachable!("a read within a run neither blocks nor waits")
             };
-            self.executor.count_failed(id, 1);
             self.executor.take_back(&error, before);
-            self.executor.error(&error);
+            self.executor.write_error(&error);
+            self.state.notes.ran.push_failed(id, &error.wire());
         }
         Ok(())
     }

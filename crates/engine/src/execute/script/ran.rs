@@ -1,4 +1,4 @@
-//! Commands that a run has executed, until the statistics have them.
+//! Commands that a run has executed, and their errors, until the statistics have them.
 //!
 //! A run that begins anew has executed nothing, nor has one that wrote nothing when its client is
 //! gone, so its commands wait while that may happen
@@ -7,11 +7,14 @@
 //! summed up by command and duration. The rejected alternative is to count at once and to take that
 //! back: others would see counters go down, and `CONFIG RESETSTAT` may have come between.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use crate::command::CommandId;
 use crate::execute::executor::Executor;
 use crate::limits::COUNTED_TOGETHER_MAX;
+use crate::shared::error_counts::error_code;
 
 /// Leading bits of a duration by which calls are summed up. They are those by which
 /// [`TimeHistogram`](crate::telemetry::histogram::TimeHistogram) tells durations apart, so the mean
@@ -26,6 +29,16 @@ struct Sum {
     ns: u64,
 }
 
+/// What the errors of a run are told apart by.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Failure {
+    /// Command that failed or was rejected; none where the script called none.
+    id: Option<CommandId>,
+    was_rejected: bool,
+    /// Code of the reply, of which commands know a few.
+    code: Vec<u8>,
+}
+
 /// Commands that a run has executed and that are not in the statistics.
 #[derive(Debug, Default)]
 pub(super) struct RanCommands {
@@ -34,12 +47,27 @@ pub(super) struct RanCommands {
     /// Those before, by command and duration, in order; few, whatever their number. Most runs have
     /// none, and a list costs those nothing.
     earlier: Vec<((CommandId, u64), Sum)>,
+    failures: BTreeMap<Failure, u64>,
 }
 
 impl RanCommands {
     /// Adds a command with the nanoseconds that it took.
     pub(super) fn push(&mut self, id: CommandId, elapsed_ns: u64) {
         self.latest.push((id, elapsed_ns));
+    }
+
+    /// Adds the error reply of a command, which is added itself.
+    #[cold]
+    pub(super) fn push_failed(&mut self, id: CommandId, wire: &[u8]) {
+        let failure = Failure { id: Some(id), was_rejected: false, code: error_code(wire).into() };
+        *self.failures.entry(failure).or_default() += 1;
+    }
+
+    /// Adds the error reply of a call that executed no command.
+    #[cold]
+    pub(super) fn push_rejected(&mut self, id: Option<CommandId>, wire: &[u8]) {
+        let failure = Failure { id, was_rejected: true, code: error_code(wire).into() };
+        *self.failures.entry(failure).or_default() += 1;
     }
 
     /// True if the last ones are to be counted or summed up before the next command.
@@ -63,8 +91,9 @@ impl RanCommands {
         }
     }
 
-    /// Counts all of them, and the lookups of the run.
+    /// Counts all of them with their errors, and the lookups of the run.
     pub(super) fn count<E>(&mut self, executor: &mut Executor<'_, '_, E>) {
+        self.count_failures(executor);
         executor.count_inner(&self.latest);
         self.latest.clear();
         let earlier = std::mem::take(&mut self.earlier);
@@ -78,6 +107,21 @@ impl RanCommands {
             let stats = stats.command(id);
             stats.ran(calls, ns / calls, executor.worker.settings.latency_tracking);
             stats.ns.add(ns % calls);
+        }
+    }
+}
+
+impl RanCommands {
+    fn count_failures<E>(&mut self, executor: &Executor<'_, '_, E>) {
+        let stats = executor.worker.stats(executor.shared);
+        for (Failure { id, was_rejected, code }, number) in std::mem::take(&mut self.failures) {
+            stats.error_replies.add(number);
+            executor.shared.count_errors(&code, number);
+            match id {
+                Some(id) if was_rejected => stats.command(id).rejected.add(number),
+                Some(id) => executor.count_failed(id, number),
+                None => {}
+            }
         }
     }
 }

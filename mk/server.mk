@@ -33,7 +33,7 @@ fuzz-resp fuzz-rdb: fuzz-%: ## the fuzz targets of crates/resp, crates/rdb for F
 # The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
 .PHONY: end-to-end test-harness
 end-to-end: ## all end-to-end tests against TIDEMILL_SERVER
-	cd tests && go vet ./... && go test -count=1 -p 2 $(END_TO_END)
+	cd tests && go vet ./... && go test -count=1 -timeout 30m -p 2 $(END_TO_END)
 
 test-harness: ## the end-to-end tests with Valkey in the server's place: shows that they pass on a right server
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability

@@ -36,7 +36,8 @@ func sendSignal(t *testing.T, server *instance.Server, signal syscall.Signal) {
 func TestEnd_IsCalledOffByAClient(t *testing.T) {
 	directory := t.TempDir()
 	server, err := instance.Launch(instance.Subject, directory, "--save", "3600 1",
-		"--worker-threads", "2", "--enable-debug-command", "yes")
+		"--worker-threads", "2", "--enable-debug-command", "yes",
+		"--busy-reply-threshold", "600000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +48,14 @@ func TestEnd_IsCalledOffByAClient(t *testing.T) {
 	if reply := do(t, conn, "SHUTDOWN", "ABORT"); string(reply.Text) != none {
 		t.Errorf("without a signal: %s", reply)
 	}
-	for round, begin := range []func(){
-		func() { spin(t, server) },
-		func() { do(t, conn, "DEBUG", "PAUSE-CRON", "1") },
+	for round, begin := range []func() (release func()){
+		func() func() { return spin(t, server) },
+		func() func() {
+			do(t, conn, "DEBUG", "PAUSE-CRON", "1")
+			return func() { do(t, conn, "DEBUG", "PAUSE-CRON", "0") }
+		},
 	} {
-		begin()
+		release := begin()
 		sendSignal(t, server, syscall.SIGTERM)
 		await(t, "the signal is seen", func() bool {
 			return strings.Count(server.Log(), "User requested shutdown...") == round+1
@@ -67,7 +71,7 @@ func TestEnd_IsCalledOffByAClient(t *testing.T) {
 		if !strings.Contains(server.Log(), "Shutdown manually aborted.") {
 			t.Errorf("round %d: the log says nothing", round)
 		}
-		do(t, conn, "DEBUG", "PAUSE-CRON", "0")
+		release()
 		// Behind the script.
 		if reply := do(t, conn, "SET", "key", strconv.Itoa(round)); string(reply.Text) != "OK" {
 			t.Errorf("round %d: SET answered %s", round, reply)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -281,24 +282,30 @@ func TestLogLoading_TakesLittleMemory(t *testing.T) {
 	}
 }
 
-// spin runs a script that changes a key, goes on for long, and changes another.
-func spin(t *testing.T, server *instance.Server) {
+// spin runs a script that changes a key, goes on until it is released and for some time then, and
+// changes another. A script sees a subscription whatever it has locked.
+func spin(t *testing.T, server *instance.Server) (release func()) {
 	t.Helper()
 	script := `redis.call('SET', KEYS[1], 'x')
 		local sum = 0
-		for round = 1, 20000000 do sum = sum + round % 7 end
+		local function go_on()
+			for round = 1, 100000 do sum = sum + round % 7 end
+		end
+		repeat go_on() until redis.call('PUBSUB', 'NUMSUB', 'released')[2] > 0
+		-- An end that does not wait comes within this time.
+		local released = os.clock()
+		repeat go_on() until os.clock() - released > 0.2
 		redis.call('SET', KEYS[2], 'x')`
-	runner, watcher := server.Dial(t), server.Dial(t)
+	runner, watcher, releaser := server.Dial(t), server.Dial(t), server.Dial(t)
 	if err := runner.Send("EVAL", script, "2", "first", "second"); err != nil {
 		t.Fatal(err)
 	}
-	for !strings.Contains(string(do(t, watcher, "CLIENT", "LIST").Text), "cmd=eval") {
-	}
-	// Into the loop: half of the script is done then.
-	time.Sleep(100 * time.Millisecond)
-	if !strings.Contains(string(do(t, watcher, "CLIENT", "LIST").Text), "cmd=eval") {
-		t.Fatal("the script was too fast: the end proves nothing")
-	}
+	// Beyond its first turn, so in the loop: half of the script is done then.
+	await(t, "the script runs", func() bool {
+		return !do(t, watcher, "FUNCTION", "STATS").Items[1].Null
+	})
+	// A server that ends may close the connection before its reply.
+	return func() { _ = releaser.Send("SUBSCRIBE", "released") }
 }
 
 // The save at the end has all of a script that is running, or nothing of it.
@@ -306,29 +313,35 @@ func TestEnd_SavesWholeScripts(t *testing.T) {
 	for _, how := range []string{"SIGTERM", "SHUTDOWN"} {
 		directory := t.TempDir()
 		server, err := instance.Launch(instance.Subject, directory, "--save", "3600 1",
-			"--worker-threads", "2")
+			"--worker-threads", "2", "--busy-reply-threshold", "600000")
 		if err != nil {
 			t.Fatal(err)
 		}
-		do(t, server.Dial(t), "SET", "other", "x")
-		spin(t, server)
+		defer server.Kill()
+		conn, watcher := server.Dial(t), server.Dial(t)
+		do(t, conn, "SET", "other", "x")
+		release := spin(t, server)
 		if how == "SHUTDOWN" {
-			conn, err := wire.Dial(server.Address)
-			if err != nil {
+			if err := conn.Send("SHUTDOWN"); err != nil {
 				t.Fatal(err)
 			}
-			conn.Timeout = time.Minute
-			// Its answer is the end of the connection.
-			_, _ = conn.Do("SHUTDOWN")
-			await(t, "SHUTDOWN ends the server", func() bool { return !server.Running() })
-		} else if err := server.Stop(); err != nil {
-			t.Fatalf("%s: %v", how, err)
+		} else {
+			sendSignal(t, server, syscall.SIGTERM)
 		}
+		await(t, how+" waits for the script, or ends the server", func() bool {
+			if how == "SIGTERM" {
+				return strings.Contains(server.Log(), "User requested shutdown...")
+			}
+			stats, err := watcher.Do("INFO", "stats")
+			return err != nil || !strings.Contains(string(stats.Text), "parked_sessions:0\r\n")
+		})
+		release()
+		await(t, how+" ends the server", func() bool { return !server.Running() })
 		server, err = instance.Launch(instance.Subject, directory)
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn := server.Dial(t)
+		conn = server.Dial(t)
 		if count := do(t, conn, "EXISTS", "first", "second").Int(); count == 1 {
 			t.Errorf("%s saved half of a script", how)
 		}
@@ -427,7 +440,8 @@ func TestInfo_TellsTheProgressOfSavesAndRewrites(t *testing.T) {
 		{"BGSAVE", "rdb_bgsave_in_progress", "rdb_last_cow_size"},
 		{"BGREWRITEAOF", "aof_rewrite_in_progress", "aof_last_cow_size"},
 	} {
-		do(t, conn, "CONFIG", "SET", "rdb-key-save-delay", "1000")
+		// Ten seconds, unless it is taken away.
+		do(t, conn, "CONFIG", "SET", "rdb-key-save-delay", "10000")
 		do(t, conn, c.command)
 		awaitInfo(t, conn, "current_save_keys_total", strconv.Itoa(keyCount))
 		for info(t, conn, "current_save_keys_processed") == "0" {
@@ -485,21 +499,48 @@ func launchSynced(t *testing.T, kind instance.Kind, dir string) (*instance.Serve
 	return server, server.Dial(t)
 }
 
+// keepFields writes a base with three fields of some life, keeps two of them by commands behind it,
+// and returns the moment at which the third is gone. That is zero if one was gone too early.
+func keepFields(t *testing.T, conn *wire.Conn, life time.Duration) (end time.Time) {
+	t.Helper()
+	first := func(words ...string) int64 {
+		words = append(words, "FIELDS", "1", "f")
+		reply := do(t, conn, words...)
+		if len(reply.Items) != 1 {
+			t.Fatalf("%v: %s", words, reply)
+		}
+		return reply.Items[0].Int()
+	}
+	for _, key := range []string{"persisted", "refreshed", "left"} {
+		do(t, conn, "HSET", key, "f", "v", "other", "w")
+		first("HPEXPIRE", key, strconv.FormatInt(life.Milliseconds(), 10))
+	}
+	endMs := first("HPEXPIRETIME", "left")
+	rewrite(t, conn)
+	if first("HPERSIST", "persisted") != 1 || first("HEXPIRE", "refreshed", "1000") != 1 {
+		return time.Time{}
+	}
+	if endMs < 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(endMs + 1)
+}
+
 // A field whose time is over since the base was written is there when a command behind the base
 // kept it, and gone when none did.
 func TestLogLoading_FieldsThatWereKept(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
 		directory := t.TempDir()
 		server, conn := launchSynced(t, kind, directory)
-		for _, key := range []string{"persisted", "refreshed", "left"} {
-			do(t, conn, "HSET", key, "f", "v", "other", "w")
-			do(t, conn, "HPEXPIRE", key, "800", "FIELDS", "1", "f")
+		end := keepFields(t, conn, 800*time.Millisecond)
+		for life := 1600 * time.Millisecond; end.IsZero(); life *= 2 {
+			if life > time.Minute {
+				t.Fatalf("%v: no field is kept", kind)
+			}
+			end = keepFields(t, conn, life)
 		}
-		rewrite(t, conn)
-		do(t, conn, "HPERSIST", "persisted", "FIELDS", "1", "f")
-		do(t, conn, "HEXPIRE", "refreshed", "1000", "FIELDS", "1", "f")
 		server.Kill()
-		time.Sleep(time.Second)
+		time.Sleep(time.Until(end))
 		_, conn = launchSynced(t, kind, directory)
 		for key, want := range map[string]string{"persisted": "v", "refreshed": "v", "left": ""} {
 			if value := string(do(t, conn, "HGET", key, "f").Text); value != want {

@@ -115,17 +115,19 @@ func requireReply(t *testing.T, conn *wire.Conn, step step) {
 
 // A request that waits for its key is executed later, with the argument that it came with.
 func TestLargeArgument_OutlastsAWait(t *testing.T) {
-	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	// The writers wait for the script, however long it takes.
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2",
+		"--busy-reply-threshold", "600000")
+	control := server.Dial(t)
 	value := strings.Repeat("v", 3_000_000)
 	writers := []*wire.Conn{server.Dial(t), server.Dial(t), server.Dial(t)}
-	busy := server.Dial(t)
 	for round := range 5 {
-		// It keeps the key locked for some 200 ms.
-		const script = "local n = 0; for i = 1, 5e6 do n = n + i end; " +
+		// It keeps the key locked until all writers wait.
+		const script = "redis.call('GET', KEYS[1])" + untilReleased +
 			"return redis.call('SET', KEYS[1], 'script')"
-		if err := busy.Send("EVAL", script, "1", "k"); err != nil {
-			t.Fatal(err)
-		}
+		busy := sendScript(t, server, control, "EVAL", script, "1", "k")
+		parked := func() int { return field(t, control, "stats", "parked_sessions") }
+		before := parked()
 		for index, writer := range writers {
 			own := fmt.Sprint(round, index, value)
 			if err := writer.Send("GETSET", "k", own); err != nil {
@@ -136,7 +138,10 @@ func TestLargeArgument_OutlastsAWait(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		waitFor(t, "the writers to wait", func() bool { return parked() >= before+len(writers) })
+		released := release(t, server)
 		requireReply(t, busy, step{"EVAL", "OK"})
+		do(t, released, "UNSUBSCRIBE")
 		for _, writer := range writers {
 			requireReply(t, writer, step{"GETSET", ""})
 			requireReply(t, writer, step{"STRLEN", fmt.Sprint(len(value) + 3)})

@@ -17,6 +17,20 @@ import (
 
 const endless = "while true do end"
 
+// untilReleased is a loop of a script that lasts until `release`, whatever it has locked, and for
+// several turns then: a subscription is seen without a lock.
+const untilReleased = " while redis.call('PUBSUB', 'NUMSUB', 'released')[2] == 0 do " +
+	"for i = 1, 100000 do end end for i = 1, 5000000 do end "
+
+// release ends the loops of untilReleased, until the connection that it returns unsubscribes.
+func release(t *testing.T, server *instance.Server) *wire.Conn {
+	t.Helper()
+	conn := server.Dial(t)
+	conn.Timeout = closeTimeout
+	do(t, conn, "SUBSCRIBE", "released")
+	return conn
+}
+
 // sendScript sends a script and returns once it has run for longer than a turn: it can be killed,
 // or not, by then.
 func sendScript(
@@ -106,9 +120,8 @@ func TestScript_SuspendedBetweenTwoWritesIsSeenWhole(t *testing.T) {
 		"--busy-reply-threshold", "600000")
 	control := server.Dial(t)
 	do(t, control, "MSET", "a", "0", "b", "0")
-	source := `redis.call('SET', 'a', ARGV[1])
-for i = 1, 60000000 do local x = i end
-redis.call('SET', 'b', ARGV[1]) return 'done'`
+	source := "redis.call('SET', 'a', ARGV[1])" + untilReleased +
+		"redis.call('SET', 'b', ARGV[1]) return 'done'"
 	script := sendScript(t, server, control, "EVAL", source, "2", "a", "b", "1")
 	killed, err := control.Do("SCRIPT", "KILL")
 	if err != nil || !strings.HasPrefix(string(killed.Text), "UNKILLABLE ") {
@@ -116,15 +129,19 @@ redis.call('SET', 'b', ARGV[1]) return 'done'`
 	}
 	reader := server.Dial(t)
 	reader.Timeout = 2 * closeTimeout
-	for {
-		seen := do(t, reader, "MGET", "a", "b")
-		a, b := string(seen.Items[0].Text), string(seen.Items[1].Text)
-		if a != b {
-			t.Fatalf("half of a script: a=%s b=%s", a, b)
-		}
-		if a == "1" {
-			break
-		}
+	if err := reader.Send("MGET", "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	// It waits for the script. One that is answered already has seen half.
+	waitFor(t, "wait of the reader, or its answer", func() bool {
+		return field(t, control, "stats", "parked_sessions") > 0 ||
+			strings.Contains(string(do(t, control, "CLIENT", "LIST").Text), "cmd=mget")
+	})
+	release(t, server)
+	seen := receive(t, reader)
+	a, b := string(seen.Items[0].Text), string(seen.Items[1].Text)
+	if a != b || a != "1" {
+		t.Fatalf("half of a script: a=%s b=%s", a, b)
 	}
 	if reply := receive(t, script); string(reply.Text) != "done" {
 		t.Errorf("%v", reply)
@@ -147,10 +164,10 @@ func TestScript_OfAClientThatIsKilled(t *testing.T) {
 	waitFor(t, "the script to end", func() bool {
 		return do(t, control, "FUNCTION", "STATS").Items[1].Null
 	})
-	source := "redis.call('SET', 'x', '1') for i = 1, 60000000 do local y = i end " +
-		"redis.call('SET', 'y', '1')"
+	source := "redis.call('SET', 'x', '1')" + untilReleased + "redis.call('SET', 'y', '1')"
 	sendScript(t, server, control, "EVAL", source, "2", "x", "y")
 	kill()
+	release(t, server)
 	control.Timeout = 2 * closeTimeout
 	if reply := do(t, control, "MGET", "x", "y"); string(reply.Items[1].Text) != "1" {
 		t.Errorf("%v", reply)
@@ -455,8 +472,7 @@ func TestScript_ChangesBehindItsClientAreNobodysOwn(t *testing.T) {
 	tracking.Timeout = closeTimeout
 	do(t, tracking, "HELLO", "3")
 	do(t, tracking, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "told", "NOLOOP")
-	body := "redis.call('SET', KEYS[1], 1) local n = 0 " +
-		"while n < 30000000 do n = n + 1 end redis.call('SET', KEYS[1], 2)"
+	body := "redis.call('SET', KEYS[1], 1)" + untilReleased + "redis.call('SET', KEYS[1], 2)"
 	sendScript(t, server, control, "EVAL", body, "1", "told")
 	// One that only closes is executed to the end as a client.
 	list := do(t, control, "CLIENT", "LIST").Text
@@ -470,6 +486,8 @@ func TestScript_ChangesBehindItsClientAreNobodysOwn(t *testing.T) {
 	for range ahead {
 		_ = tracking.Send("FUNCTION", "STATS")
 	}
+	// By the same session, so that no other one is served last before the change.
+	_ = tracking.Send("SUBSCRIBE", "released")
 	told := 0
 	for end, hasEnded := time.Now().Add(closeTimeout), false; !hasEnded; {
 		if time.Now().After(end) {
@@ -478,7 +496,9 @@ func TestScript_ChangesBehindItsClientAreNobodysOwn(t *testing.T) {
 		_ = tracking.Send("FUNCTION", "STATS")
 		statistics := receive(t, tracking)
 		for ; statistics.Kind == '>'; statistics = receive(t, tracking) {
-			told++
+			if string(statistics.Items[0].Text) == "invalidate" {
+				told++
+			}
 		}
 		hasEnded = statistics.Items[1].Kind == '_'
 	}

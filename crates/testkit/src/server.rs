@@ -146,8 +146,8 @@ mod tests {
     /// A child of the test binary that echoes what it is sent.
     fn echo(port: u16) -> Command {
         let script = format!(
-            "import socket; s = socket.create_server(('127.0.0.1', {port})); c, _ = s.accept(); \
-             c.sendall(c.recv(64)); s.accept()"
+            "import socket; s = socket.create_server(('127.0.0.1', {port}))\n\
+             while True: c = s.accept()[0]; c.sendall(c.recv(64))"
         );
         let mut command = Command::new("python3");
         command.args(["-c", &script]);

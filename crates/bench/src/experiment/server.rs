@@ -1,4 +1,8 @@
 //! A server process of one run: started, waited for, stopped. Only children of ours are stopped.
+//!
+//! Its ports were free a moment before: another process, a server of another experiment, may take
+//! them first. So a server is ready when it listens itself and answers, and one that ends before
+//! that is started again on other ports.
 
 use std::io;
 use std::net::TcpListener;
@@ -6,12 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tidemill_host::Root;
+use tidemill_host::facts::{Listening, listening};
+
 use crate::load::control::{Control, Reply};
 use crate::load::keys::{Random, below, drawn_seed};
 use crate::load::settings::Target;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(10);
+const START_ATTEMPTS_MAX: u32 = 5;
+/// Processes between a server and the command that started it, such as a shell.
+const WRAPPERS_MAX: u32 = 8;
 
 /// The size of the environment moves a program's stack, and with it what shares cache lines: by
 /// several percent in some (Mytkowicz et al. 2009). Drawn for each process, it is part of the noise
@@ -29,9 +39,35 @@ pub(super) struct Server {
     directory: Option<PathBuf>,
 }
 
-/// A port that was free a moment ago.
-pub(super) fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// End of an attempt to start a server.
+enum Failure {
+    /// It ended before it answered, perhaps because another process had its port.
+    Ended(String),
+    /// No other port would help.
+    Final(String),
+}
+
+/// Two ports that were free a moment ago.
+fn free_ports() -> io::Result<[u16; 2]> {
+    // Both at once, so that they differ.
+    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    Ok([listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()])
+}
+
+/// True if a process is `ancestor`, or was started by it or by one that it started.
+fn descends_from(mut process: u32, ancestor: u32) -> bool {
+    for _ in 0..=WRAPPERS_MAX {
+        if process == ancestor {
+            return true;
+        }
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+        let parent = status.ok().and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+        });
+        let Some(parent) = parent else { return false };
+        process = parent;
+    }
+    false
 }
 
 impl Server {
@@ -43,16 +79,45 @@ impl Server {
         environment: &std::collections::BTreeMap<String, String>,
         directory: &Path,
     ) -> Result<Self, String> {
-        let port = free_port().map_err(|error| error.to_string())?;
-        let tls_port = free_port().map_err(|error| error.to_string())?;
+        let ports = || free_ports().map_err(|error| error.to_string());
+        Self::start_on(ports, words, cpus, environment, directory)
+    }
+
+    /// As [`start`](Self::start), on ports of the caller's.
+    fn start_on(
+        mut ports: impl FnMut() -> Result<[u16; 2], String>,
+        words: &[String],
+        cpus: Option<&str>,
+        environment: &std::collections::BTreeMap<String, String>,
+        directory: &Path,
+    ) -> Result<Self, String> {
+        let mut ended = String::new();
+        for _ in 0..START_ATTEMPTS_MAX {
+            match Self::try_start(ports()?, words, cpus, environment, directory) {
+                Ok(server) => return Ok(server),
+                Err(Failure::Ended(reason)) => ended = reason,
+                Err(Failure::Final(reason)) => return Err(reason),
+            }
+        }
+        Err(ended)
+    }
+
+    fn try_start(
+        [port, tls_port]: [u16; 2],
+        words: &[String],
+        cpus: Option<&str>,
+        environment: &std::collections::BTreeMap<String, String>,
+        directory: &Path,
+    ) -> Result<Self, Failure> {
         let socket = directory.join(format!("server-{port}.sock"));
         let own = directory.join(format!("server-{port}"));
         let wants_own = words.iter().any(|word| word.contains("{directory}"));
         if wants_own {
-            std::fs::create_dir(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+            std::fs::create_dir(&own)
+                .map_err(|error| Failure::Final(format!("{}: {error}", own.display())))?;
         }
         if words.is_empty() {
-            return Err("an empty command".into());
+            return Err(Failure::Final("an empty command".into()));
         }
         let mut words: Vec<String> = words
             .iter()
@@ -67,7 +132,8 @@ impl Server {
             words.splice(0..0, ["taskset", "-c", cpus].map(String::from));
         }
         let log = directory.join("server.log");
-        let output = std::fs::File::create(&log).map_err(|error| error.to_string())?;
+        let of_log = |error: io::Error| Failure::Final(format!("{}: {error}", log.display()));
+        let output = std::fs::File::create(&log).map_err(of_log)?;
         let child = Command::new(&words[0])
             .args(&words[1..])
             .env(
@@ -77,13 +143,17 @@ impl Server {
             .envs(environment)
             .current_dir(directory)
             .stdin(Stdio::null())
-            .stderr(output.try_clone().map_err(|error| error.to_string())?)
+            .stderr(output.try_clone().map_err(of_log)?)
             .stdout(output)
             .spawn()
-            .map_err(|error| format!("{}: {error}", words[0]))?;
+            .map_err(|error| Failure::Final(format!("{}: {error}", words[0])))?;
         let directory = wants_own.then_some(own);
         let mut server = Self { child, port, tls_port, socket, directory };
-        server.wait_until_ready().map_err(|error| format!("{error}; see {}", log.display()))?;
+        let see_log = |reason| format!("{reason}; see {}", log.display());
+        server.wait_until_ready().map_err(|failure| match failure {
+            Failure::Ended(reason) => Failure::Ended(see_log(reason)),
+            Failure::Final(reason) => Failure::Final(see_log(reason)),
+        })?;
         Ok(server)
     }
 
@@ -107,12 +177,20 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), String> {
+    /// True if another process listens on its port: nobody, or one that may not be looked at, is
+    /// none.
+    fn is_port_of_another(&self) -> bool {
+        let listener = listening(&Root::live(), self.port).ok().flatten();
+        let pid = listener.and_then(|Listening { pid, .. }| pid);
+        pid.is_some_and(|pid| !descends_from(pid, self.child.id()))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), Failure> {
         let target = Target::tcp("127.0.0.1", self.port);
         let start = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("the server ended at once ({status})"));
+                return Err(Failure::Ended(format!("the server ended at once ({status})")));
             }
             let answer = Control::connect(&target).and_then(|mut control| control.call(&["PING"]));
             let is_ready = match &answer {
@@ -121,11 +199,14 @@ impl Server {
                 Ok(Reply::Error(text)) => text.starts_with("NOAUTH"),
                 _ => false,
             };
-            if is_ready {
+            if is_ready && !self.is_port_of_another() {
                 return Ok(());
             }
             if start.elapsed() > START_LIMIT {
-                return Err(format!("no answer on port {} within {START_LIMIT:?}", self.port));
+                let port = self.port;
+                return Err(Failure::Final(format!(
+                    "no answer on port {port} within {START_LIMIT:?}"
+                )));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -144,6 +225,24 @@ impl Drop for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_whose_port_another_one_took_is_started_on_another_port() {
+        let directory = std::env::temp_dir().join(format!("tidemill-port-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let line = "redis-server --port {port} --bind 127.0.0.1 --save";
+        let words: Vec<String> = line.split(' ').map(String::from).chain([String::new()]).collect();
+        let first = Server::start(&words, None, &Default::default(), &directory).unwrap();
+        let mut drawn = vec![[first.port, first.tls_port]];
+        let ports = || Ok(drawn.pop().unwrap_or_else(|| free_ports().unwrap()));
+        // Through a shell that lives on, beside whose start the first one answers at the port.
+        let shell = ["sh", "-c", "sleep 0.3; \"$@\"; exit 1", "sh"].map(String::from);
+        let words: Vec<String> = shell.into_iter().chain(words).collect();
+        let second = Server::start_on(ports, &words, None, &Default::default(), &directory);
+        assert_ne!(second.unwrap().port, first.port);
+        drop(first);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 
     #[test]
     fn own_directory_is_there_for_the_server_and_goes_with_it() {

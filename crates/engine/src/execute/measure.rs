@@ -399,32 +399,23 @@ fn log_for(
     shared.command_logs.push(kind, entries_max, entry);
 }
 
-/// A client's wait is over: its command counts now, for as long as it ran without the waiting.
+/// A client's wait is over: its command counts now, unless it has already (no `end`), and the logs
+/// may get it.
 pub fn note_unblocked(
     shared: &Shared,
     worker: &Worker,
     executor: &clients::Client,
     waiter: &Waiter,
-    end: WaitEnd,
+    end: Option<WaitEnd>,
     reply_bytes: usize,
 ) {
-    let elapsed_ns = match end {
-        WaitEnd::Served(elapsed_ns) => elapsed_ns,
-        WaitEnd::TimedOut | WaitEnd::Refused | WaitEnd::Denied => 0,
-    };
-    let stats = worker.stats(shared);
-    stats.commands_processed.add(1);
     executor.commands.add(1);
-    if let Some(id) = shared.commands.find(waiter.command.name.as_bytes()) {
-        let of_command = stats.command(id);
-        // One that was denied has not run at all.
-        let calls = u64::from(end != WaitEnd::Denied);
-        of_command.ran(calls, elapsed_ns, worker.settings.latency_tracking);
-        let is_rejected = matches!(end, WaitEnd::Refused | WaitEnd::Denied);
-        of_command.rejected.add(u64::from(is_rejected));
+    if let Some(end) = end {
+        worker.count_wait(shared, waiter, end);
     }
+    let elapsed_ns = end.map_or(0, WaitEnd::elapsed_ns);
     let arguments = waiter.sent_arguments.as_ref().unwrap_or(&waiter.arguments).view();
-    if shared.hot_keys.is_on() && matches!(end, WaitEnd::Served(_)) {
+    if shared.hot_keys.is_on() && matches!(end, Some(WaitEnd::Served(_))) {
         let bytes = request_bytes(&arguments) + reply_bytes;
         note_hot((shared, worker), waiter.command, &arguments, (elapsed_ns, bytes));
     }

@@ -279,7 +279,7 @@ fn serve_one<'k>(
     // is skipped.
     let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
     let (session, id) = (waiter.session, waiter.id);
-    let message = Message::Unblocked { session, waiter: id, end, reply, changed };
+    let message = Message::Unblocked { session, waiter: id, end: Some(end), reply, changed };
     unit.note_served(waiter.worker, message);
     unit
 }
@@ -306,7 +306,7 @@ fn refuse_one<'k>(
     answer_error(shared, worker, &mut reply, error);
     let (session, end) = (waiter.session, WaitEnd::Denied);
     let changed = Vec::new();
-    let message = Message::Unblocked { session, waiter: waiter.id, end, reply, changed };
+    let message = Message::Unblocked { session, waiter: waiter.id, end: Some(end), reply, changed };
     unit.note_served(waiter.worker, message);
     unit
 }

@@ -22,8 +22,8 @@ pub enum Message {
         session: u64,
         /// The wait that ended; an older one is ignored.
         waiter: u64,
-        /// Its end.
-        end: WaitEnd,
+        /// Its end, by which its command counts. None when it has counted already.
+        end: Option<WaitEnd>,
         /// The reply.
         reply: ReplyBuffer,
         /// Keys that it has read before and changed now: it is told behind the reply.

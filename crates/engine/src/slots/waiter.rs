@@ -31,6 +31,16 @@ pub enum WaitEnd {
     Denied,
 }
 
+impl WaitEnd {
+    /// Nanoseconds that the command ran.
+    pub(crate) fn elapsed_ns(self) -> u64 {
+        match self {
+            WaitEnd::Served(elapsed_ns) => elapsed_ns,
+            WaitEnd::TimedOut | WaitEnd::Refused | WaitEnd::Denied => 0,
+        }
+    }
+}
+
 /// Memory of a registration beside its key, about: the places in the slot's maps, and a queue of
 /// one waiter.
 pub(crate) const REGISTRATION_BYTES: usize = 320;

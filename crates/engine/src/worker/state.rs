@@ -32,7 +32,7 @@ use crate::script::Kind;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::slots::ready::{ReadyKey, ReadyKeys};
-use crate::slots::waiter::Deadlines;
+use crate::slots::waiter::{Deadlines, WaitEnd, Waiter};
 use crate::telemetry::line_rate::LineRate;
 use crate::telemetry::stats::WorkerStats;
 use crate::use_stamp::UseStamp;
@@ -682,6 +682,20 @@ impl Worker {
         let stats = self.stats(shared);
         stats.keyspace_hits.add(lookups.hits());
         stats.keyspace_misses.add(lookups.misses());
+    }
+
+    /// Counts the command of a client, of any worker, whose wait is over, with the time that it ran
+    /// without the waiting.
+    pub(crate) fn count_wait(&self, shared: &Shared, waiter: &Waiter, end: WaitEnd) {
+        let stats = self.stats(shared);
+        stats.commands_processed.add(1);
+        let Some(id) = shared.commands.find(waiter.command.name.as_bytes()) else { return };
+        let of_command = stats.command(id);
+        // One that was denied has not run at all.
+        let calls = u64::from(end != WaitEnd::Denied);
+        of_command.ran(calls, end.elapsed_ns(), self.settings.latency_tracking);
+        let is_rejected = matches!(end, WaitEnd::Refused | WaitEnd::Denied);
+        of_command.rejected.add(u64::from(is_rejected));
     }
 
     /// This worker's counters.

@@ -43,6 +43,22 @@ fn a_killed_client_takes_nothing_from_the_moment_of_the_answer() {
     }
 }
 
+/// The client's own worker does nothing meanwhile.
+#[test]
+fn a_command_whose_wait_was_ended_counts_at_the_answer() {
+    for (how, counted) in [("TIMEOUT", "0,failed_calls=0"), ("ERROR", "1,failed_calls=0")] {
+        let mut server = Server::new(2, NOW_MS);
+        let (waiting, caller) = (server.connect(0), server.connect(1));
+        call(&mut server, waiting, "BLPOP q 0");
+        let unblock = format!("CLIENT UNBLOCK {waiting} {how}\r\nINFO commandstats\r\n");
+        server.turn_once(caller, unblock.as_bytes());
+        let info = server.take_output(caller);
+        assert!(info.starts_with(":1\r\n"), "{info}");
+        let line = info.lines().find(|line| line.starts_with("cmdstat_blpop:calls=1,"));
+        assert!(line.is_some_and(|line| line.ends_with(counted)), "{how} {info}");
+    }
+}
+
 #[test]
 fn an_evicted_client_takes_nothing() {
     let mut server = Server::new(1, NOW_MS);

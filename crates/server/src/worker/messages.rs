@@ -60,7 +60,7 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// Ends the wait `waiter` of a blocked client with its reply, unless it has ended before.
-    fn unblock(&mut self, index: usize, waiter: u64, end: WaitEnd, mut reply: ReplyBuffer) {
+    fn unblock(&mut self, index: usize, waiter: u64, end: Option<WaitEnd>, mut reply: ReplyBuffer) {
         let EventLoop { spec, execution, connections, .. } = self;
         let (shared, worker) = (&spec.shared, execution.worker_mut());
         let connection = &mut connections[index];
@@ -106,7 +106,7 @@ impl<F: Flavour> EventLoop<F> {
         let mut reply = ReplyBuffer::new(waiter.protocol);
         waiter.block.on_timeout.write(&mut reply, self.spec.shared.durable_record());
         let (session, waiter) = (waiter.session, waiter.id);
-        let end = WaitEnd::TimedOut;
+        let end = Some(WaitEnd::TimedOut);
         let changed = Vec::new();
         self.receive(Message::Unblocked { session, waiter, end, reply, changed });
     }

@@ -330,9 +330,11 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
             waiter.block.on_timeout.write(&mut reply, cx.shared.durable_record());
             WaitEnd::TimedOut
         };
+        // Before the reply, as in Valkey: the client's worker may go on much later.
+        cx.worker.count_wait(cx.shared, &waiter, end);
         let worker = waiter.worker;
         let (session, waiter, changed) = (waiter.session, waiter.id, Vec::new());
-        let message = Message::Unblocked { session, waiter, end, reply, changed };
+        let message = Message::Unblocked { session, waiter, end: None, reply, changed };
         cx.shared.mailboxes.post(worker, message);
     }
     cx.reply.integer(i64::from(is_unblocked));

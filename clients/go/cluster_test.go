@@ -38,8 +38,8 @@ func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 			t.Fatal(err)
 		}
 	}
-	// A node that answers the other's greeting later than in its timeout, five seconds, is forgotten,
-	// and greeted again.
+	// A node that answers the other's greeting later than in its timeout, five seconds, is
+	// forgotten, and greeted again.
 	var met time.Time
 	meet := func() {
 		if time.Since(met) < 3*time.Second {

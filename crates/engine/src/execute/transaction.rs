@@ -262,8 +262,8 @@ fn run_all<'k, E: Enter>(
 }
 
 impl Course {
-    /// Notes the command that has ended, and the nanoseconds that it took if it was called; the next
-    /// one comes.
+    /// Notes the command that has ended, and the nanoseconds that it took if it was called; the
+    /// next one comes.
     fn end_command<E: Enter>(
         &mut self,
         executor: &mut Executor<'_, '_, E>,

@@ -90,7 +90,7 @@ fn queued_commands_are_judged_when_they_are_queued_and_when_they_run() {
     let reply = server.call(client, &["EXEC"]);
     assert_eq!(reply, format!("*2\r\n{OK}{changed} to execute the command or subcommand\r\n"));
     assert_eq!(server.call(admin, &["GET", "a1"]), "$1\r\n1\r\n");
-    // What was denied was not called, and failed or was rejected no more than in Valkey.
+    // A denied command was not called, and failed or was rejected no more than in Valkey.
     let info = server.call(admin, &["INFO", "commandstats"]);
     let line = |name: &str| info.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     assert!(line("cmdstat_incr:").starts_with("cmdstat_incr:calls=1,"), "{info}");

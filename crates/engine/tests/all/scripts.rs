@@ -547,8 +547,8 @@ fn attempts_of_a_run_that_reads_without_locks_count_once() {
 
 #[test]
 fn errors_of_a_run_count_once_for_all_attempts() {
-    // It begins anew for locks, when it has read much, and for a slot that somebody else has. Before
-    // that commands fail, one is rejected, and one is none.
+    // It begins anew for locks, when it has read much, and for a slot that somebody else has.
+    // Before that commands fail, one is rejected, and one is none.
     let script = "redis.pcall('llen', KEYS[1]) redis.pcall('get', KEYS[1]) redis.pcall('get') \
         redis.pcall('nonsense') for i = 1, 1100 do redis.call('hlen', KEYS[1]) end \
         return redis.call('exists', 'locked')";

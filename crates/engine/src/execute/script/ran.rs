@@ -29,7 +29,7 @@ struct Sum {
     ns: u64,
 }
 
-/// What the errors of a run are told apart by.
+/// Properties by which the errors of a run are told apart.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Failure {
     /// Command that failed or was rejected; none where the script called none.

@@ -109,9 +109,7 @@ impl RanCommands {
             stats.ns.add(ns % calls);
         }
     }
-}
 
-impl RanCommands {
     fn count_failures<E>(&mut self, executor: &Executor<'_, '_, E>) {
         let stats = executor.worker.stats(executor.shared);
         for (Failure { id, was_rejected, code }, number) in std::mem::take(&mut self.failures) {

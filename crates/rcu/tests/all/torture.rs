@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill_rcu::{
     Bp, Budget, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, Reclaimer, RetireList,
@@ -71,6 +71,20 @@ impl<F: Flavour> Arena<F> {
 
     fn is_running(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Stops the threads of a run once it has lasted and been a test, or one of them has failed.
+    fn end_behind(&self, duration: Duration, threads: &[ScopedJoinHandle<'_, ()>]) {
+        let start = Instant::now();
+        let is_over = || {
+            let [reads, writes] =
+                [&self.reads, &self.writes].map(|count| count.load(Ordering::Relaxed));
+            start.elapsed() >= duration && is_enough(reads, writes)
+        };
+        while !is_over() && threads.iter().all(|thread| !thread.is_finished()) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     fn check_objects(&self, _section: Section<'_>, spins: u64) {
@@ -209,13 +223,14 @@ fn torture_with_pause<F: Flavour>(pause: Duration) {
             scope.spawn(|| arena.write_polled(&reclaimer)),
             scope.spawn(|| arena.write_polled(&reclaimer)),
         ];
-        stop_after(&arena.stop, duration());
-        join([long_reader, brief_readers].into_iter().chain(writers));
+        let threads: Vec<_> = [long_reader, brief_readers].into_iter().chain(writers).collect();
+        arena.end_behind(duration(), &threads);
+        join(threads.into_iter());
     });
     drop(reclaimer);
     let (reads, writes) = (arena.reads.into_inner(), arena.writes.into_inner());
     println!("{}: {reads} reads, {writes} writes", arena.domain.description());
-    assert!(reads > 100 && writes > 10, "nothing was tortured");
+    assert!(is_enough(reads, writes), "nothing was tortured");
     for slot in arena.slots {
         // SAFETY: made by `create`; all threads are gone.
         drop(unsafe { Box::from_raw(slot.into_inner()) });
@@ -228,9 +243,9 @@ fn join<'s>(threads: impl Iterator<Item = ScopedJoinHandle<'s, ()>>) {
     threads.for_each(|thread| thread.join().expect("no panic"));
 }
 
-fn stop_after(stop: &AtomicBool, duration: Duration) {
-    thread::sleep(duration);
-    stop.store(true, Ordering::Relaxed);
+/// True if a run has been a test.
+fn is_enough(reads: u64, writes: u64) -> bool {
+    reads > 100 && writes > 10
 }
 
 #[test]
@@ -285,8 +300,9 @@ fn implicit_readers_never_meet_a_freed_object() {
     thread::scope(|scope| {
         let readers = [scope.spawn(read), scope.spawn(read)];
         let writer = scope.spawn(|| arena.write_blocking());
-        stop_after(&arena.stop, duration());
-        join(readers.into_iter().chain([writer]));
+        let threads: Vec<_> = readers.into_iter().chain([writer]).collect();
+        arena.end_behind(duration(), &threads);
+        join(threads.into_iter());
     });
     for slot in arena.slots {
         // SAFETY: made by `create`; all threads are gone.

@@ -78,7 +78,8 @@ func TestSpread_OpensPipesUnderSaturationOnly(t *testing.T) {
 		c := newTestClient(t, s.address, func(o *Options) {
 			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				return slowConn{conn, &slow, 2 * time.Millisecond}, err
+				// Far above the delays of a busy machine, which writers and callers have, too.
+				return slowConn{conn, &slow, 20 * time.Millisecond}, err
 			}
 		})
 		ctx := testContext(t, 60*time.Second)

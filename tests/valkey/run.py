@@ -328,7 +328,7 @@ def judge(outcome, expected):
 
 
 def is_late(outcome, expected):
-    """True if the unit differs from what is expected beside a machine that stood still, or only by what a busy machine
+    """True if the unit differs from what is expected while the machine stood still, or only by what a busy machine
     does: figures a little above their upper bounds, waits of a second that were over, memory that was freed late."""
     if outcome.stall_s >= STALL_S_MIN:
         return bool(judge(outcome, expected))

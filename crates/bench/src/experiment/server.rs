@@ -1,8 +1,8 @@
 //! A server process of one run: started, waited for, stopped. Only children of ours are stopped.
 //!
-//! Its ports were free a moment before: another process, a server of another experiment, may take
-//! them first. So a server is ready when it listens itself and answers, and one that ends before
-//! that is started again on other ports.
+//! Its ports are held until it is started, and free for a moment then: another process, a server of
+//! another experiment, may take them first. A server that ends before it is ready is started again
+//! on other ports, and an answer counts at once only where the listener was started by the command.
 
 use std::io;
 use std::net::TcpListener;
@@ -22,6 +22,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 const START_ATTEMPTS_MAX: u32 = 5;
 /// Processes between a server and the command that started it, such as a shell.
 const WRAPPERS_MAX: u32 = 8;
+/// Time in which a server whose port was taken ends. Where the command leaves the listening to a
+/// process that it did not start (a container's proxy, a service manager), its start takes as much.
+const TAKEN_PORT_LIMIT: Duration = Duration::from_secs(3);
 
 /// The size of the environment moves a program's stack, and with it what shares cache lines: by
 /// several percent in some (Mytkowicz et al. 2009). Drawn for each process, it is part of the noise
@@ -47,11 +50,9 @@ enum Failure {
     Final(String),
 }
 
-/// Two ports that were free a moment ago.
-fn free_ports() -> io::Result<[u16; 2]> {
-    // Both at once, so that they differ.
-    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    Ok([listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()])
+/// Two free ports, which no other process takes while they are held.
+fn free_ports() -> io::Result<[TcpListener; 2]> {
+    Ok([TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?])
 }
 
 /// True if a process is `ancestor`, or was started by it or by one that it started.
@@ -79,13 +80,12 @@ impl Server {
         environment: &std::collections::BTreeMap<String, String>,
         directory: &Path,
     ) -> Result<Self, String> {
-        let ports = || free_ports().map_err(|error| error.to_string());
-        Self::start_on(ports, words, cpus, environment, directory)
+        Self::start_on(free_ports, words, cpus, environment, directory)
     }
 
     /// As [`start`](Self::start), on ports of the caller's.
     fn start_on(
-        mut ports: impl FnMut() -> Result<[u16; 2], String>,
+        mut ports: impl FnMut() -> io::Result<[TcpListener; 2]>,
         words: &[String],
         cpus: Option<&str>,
         environment: &std::collections::BTreeMap<String, String>,
@@ -93,7 +93,8 @@ impl Server {
     ) -> Result<Self, String> {
         let mut ended = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
-            match Self::try_start(ports()?, words, cpus, environment, directory) {
+            let held = ports().map_err(|error| format!("no free port: {error}"))?;
+            match Self::try_start(held, words, cpus, environment, directory) {
                 Ok(server) => return Ok(server),
                 Err(Failure::Ended(reason)) => ended = reason,
                 Err(Failure::Final(reason)) => return Err(reason),
@@ -103,12 +104,17 @@ impl Server {
     }
 
     fn try_start(
-        [port, tls_port]: [u16; 2],
+        held: [TcpListener; 2],
         words: &[String],
         cpus: Option<&str>,
         environment: &std::collections::BTreeMap<String, String>,
         directory: &Path,
     ) -> Result<Self, Failure> {
+        let port_of = |listener: &TcpListener| {
+            let address = listener.local_addr();
+            address.map(|address| address.port()).map_err(|error| Failure::Final(error.to_string()))
+        };
+        let [port, tls_port] = [port_of(&held[0])?, port_of(&held[1])?];
         let socket = directory.join(format!("server-{port}.sock"));
         let own = directory.join(format!("server-{port}"));
         let wants_own = words.iter().any(|word| word.contains("{directory}"));
@@ -134,7 +140,8 @@ impl Server {
         let log = directory.join("server.log");
         let of_log = |error: io::Error| Failure::Final(format!("{}: {error}", log.display()));
         let output = std::fs::File::create(&log).map_err(of_log)?;
-        let child = Command::new(&words[0])
+        let mut command = Command::new(&words[0]);
+        command
             .args(&words[1..])
             .env(
                 PADDING,
@@ -144,9 +151,10 @@ impl Server {
             .current_dir(directory)
             .stdin(Stdio::null())
             .stderr(output.try_clone().map_err(of_log)?)
-            .stdout(output)
-            .spawn()
-            .map_err(|error| Failure::Final(format!("{}: {error}", words[0])))?;
+            .stdout(output);
+        drop(held);
+        let child =
+            command.spawn().map_err(|error| Failure::Final(format!("{}: {error}", words[0])))?;
         let directory = wants_own.then_some(own);
         let mut server = Self { child, port, tls_port, socket, directory };
         let see_log = |reason| format!("{reason}; see {}", log.display());
@@ -177,8 +185,8 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// True if another process listens on its port: nobody, or one that may not be looked at, is
-    /// none.
+    /// True if a process that the command did not start listens on its port. A listener that may
+    /// not be looked at is none.
     fn is_port_of_another(&self) -> bool {
         let listener = listening(&Root::live(), self.port).ok().flatten();
         let pid = listener.and_then(|Listening { pid, .. }| pid);
@@ -188,6 +196,7 @@ impl Server {
     fn wait_until_ready(&mut self) -> Result<(), Failure> {
         let target = Target::tcp("127.0.0.1", self.port);
         let start = Instant::now();
+        let mut answered = None;
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(Failure::Ended(format!("the server ended at once ({status})")));
@@ -199,8 +208,11 @@ impl Server {
                 Ok(Reply::Error(text)) => text.starts_with("NOAUTH"),
                 _ => false,
             };
-            if is_ready && !self.is_port_of_another() {
-                return Ok(());
+            if is_ready {
+                let since = answered.get_or_insert_with(Instant::now);
+                if !self.is_port_of_another() || since.elapsed() > TAKEN_PORT_LIMIT {
+                    return Ok(());
+                }
             }
             if start.elapsed() > START_LIMIT {
                 let port = self.port;
@@ -224,23 +236,74 @@ impl Drop for Server {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
+    /// Without a save point, for which a server would not end once its directory is gone.
+    const SERVER: &str = "redis-server --port {port} --bind 127.0.0.1 --save ";
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(String::from).collect()
+    }
+
+    /// Takes the port as soon as it is free, answers the first PING there, and makes the file.
+    fn take(port: u16, answered: &Path) {
+        let listener = loop {
+            if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+                break listener;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            if stream.read(&mut [0; 64]).is_ok_and(|length| length > 0) {
+                let _ = stream.write_all(b"+PONG\r\n");
+                std::fs::write(answered, "").unwrap();
+            }
+        }
+    }
+
     #[test]
-    fn a_server_whose_port_another_one_took_is_started_on_another_port() {
+    fn a_server_whose_port_another_process_took_is_started_on_another_port() {
         let directory = std::env::temp_dir().join(format!("tidemill-port-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        let line = "redis-server --port {port} --bind 127.0.0.1 --save";
-        let words: Vec<String> = line.split(' ').map(String::from).chain([String::new()]).collect();
-        let first = Server::start(&words, None, &Default::default(), &directory).unwrap();
-        let mut drawn = vec![[first.port, first.tls_port]];
-        let ports = || Ok(drawn.pop().unwrap_or_else(|| free_ports().unwrap()));
-        // Through a shell that lives on, beside whose start the first one answers at the port.
-        let shell = ["sh", "-c", "sleep 0.3; \"$@\"; exit 1", "sh"].map(String::from);
-        let words: Vec<String> = shell.into_iter().chain(words).collect();
-        let second = Server::start_on(ports, &words, None, &Default::default(), &directory);
-        assert_ne!(second.unwrap().port, first.port);
-        drop(first);
+        let answered = directory.join("answered");
+        let mut taken = None;
+        let ports = || {
+            let held = free_ports()?;
+            if taken.is_none() {
+                let port = held[0].local_addr()?.port();
+                taken = Some(port);
+                let answered = answered.clone();
+                std::thread::spawn(move || take(port, &answered));
+            }
+            Ok(held)
+        };
+        // The server is started behind the other one's answer, by a shell that lives on beside it.
+        let shell = "trap 'kill $!' TERM; until [ -e answered ]; do sleep 0.01; done; \
+            \"$@\" & wait $!; exit 1";
+        let shell = ["sh", "-c", shell, "sh"].map(String::from);
+        let server = words(SERVER);
+        let words: Vec<String> = shell.into_iter().chain(server).collect();
+        let server = Server::start_on(ports, &words, None, &Default::default(), &directory);
+        assert_ne!(Some(server.unwrap().port), taken);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_server_that_another_process_listens_for_is_ready() {
+        let directory = std::env::temp_dir().join(format!("tidemill-proxy-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        // The shell that starts the server ends, and is its parent no more.
+        let shell = "(timeout 60 \"$@\" &); exec sleep 60";
+        let shell = ["sh", "-c", shell, "sh"].map(String::from);
+        let server = words(SERVER);
+        let words: Vec<String> = shell.into_iter().chain(server).collect();
+        let server = Server::start(&words, None, &Default::default(), &directory).unwrap();
+        let mut control = Control::connect(&Target::tcp("127.0.0.1", server.port)).unwrap();
+        let _ = control.call(&["SHUTDOWN", "NOSAVE"]);
+        drop(server);
         std::fs::remove_dir_all(&directory).unwrap();
     }
 
@@ -248,8 +311,7 @@ mod tests {
     fn own_directory_is_there_for_the_server_and_goes_with_it() {
         let directory = std::env::temp_dir().join(format!("tidemill-own-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        let line = "redis-server --port {port} --bind 127.0.0.1 --dir {directory}";
-        let words: Vec<String> = line.split(' ').map(String::from).collect();
+        let words = words("redis-server --port {port} --bind 127.0.0.1 --dir {directory}");
         let server = Server::start(&words, None, &Default::default(), &directory).unwrap();
         let own = directory.join(format!("server-{}", server.port));
         let mut control = Control::connect(&Target::tcp("127.0.0.1", server.port)).unwrap();

@@ -78,6 +78,15 @@ impl Cluster {
             .collect()
     }
 
+    /// Number of GETs that a node was sent.
+    fn gets(&self, node: usize) -> u64 {
+        let target = Target::tcp("127.0.0.1", self.nodes[node].port);
+        let mut control = Control::connect(&target).unwrap();
+        let Some(line) = control.info("commandstats", "cmdstat_get").unwrap() else { return 0 };
+        let calls = line.strip_prefix("calls=").unwrap().split(',').next().unwrap();
+        calls.parse().unwrap()
+    }
+
     fn bench(&self, words: &str) -> (ExitCode, String) {
         let out = self.scratch.0.join("out.txt");
         let own = format!(
@@ -102,14 +111,7 @@ fn every_node_gets_its_own_keys_and_nothing_is_redirected() {
     assert_eq!(keys.iter().sum::<i64>(), 1000);
     assert!(keys.iter().all(|&count| count > 250), "{keys:?}");
     // The number of requests is per client, whatever the number of its connections.
-    let calls = |node: usize| {
-        let target = Target::tcp("127.0.0.1", cluster.nodes[node].port);
-        let mut control = Control::connect(&target).unwrap();
-        let line = control.info("commandstats", "cmdstat_get").unwrap().unwrap();
-        let calls = line.strip_prefix("calls=").unwrap().split(',').next().unwrap();
-        calls.parse::<u64>().unwrap()
-    };
-    let gets: Vec<u64> = (0..3).map(calls).collect();
+    let gets: Vec<u64> = (0..3).map(|node| cluster.gets(node)).collect();
     // The mix is 1:10, and each of the six connections begins it anew.
     assert!((5_440..=5_460).contains(&gets.iter().sum::<u64>()), "{gets:?}");
     assert!(gets.iter().all(|&count| count > 1_800), "{gets:?}");
@@ -127,7 +129,10 @@ fn slots_that_move_under_load_are_followed() {
     std::thread::scope(|scope| {
         let load =
             scope.spawn(|| cluster.bench("-c 2 --test-time 3 --ratio 0:1 --key-maximum 99999"));
-        std::thread::sleep(Duration::from_secs(1));
+        while cluster.gets(0) < 1_000 {
+            assert!(!load.is_finished(), "the load ended before a slot moved");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         // 200 slots go to the third node; they hold no keys, or the first would refuse.
         let third = cluster.call(2, "CLUSTER MYID").text().unwrap();
         for slot in 0..200 {

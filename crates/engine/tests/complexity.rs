@@ -319,7 +319,7 @@ fn numbered(first: &str, count: usize) -> Vec<String> {
 
 /// Requests whose arguments the syntax does not tell, the last of which is measured: what is in
 /// braces is there n times with numbers for `#`, a whole request behind `*` as well. `@register`
-/// and `@read` are sources that register n functions and read n keys.
+/// and `@read` are sources that register n functions and read n keys, `@keys` is n + 1.
 const OF_MEANING: &[&[&str]] = &[
     &["ACL SETUSER u {>p#}"],
     &["ACL SETUSER u {>p#} {<p#}"],
@@ -334,6 +334,10 @@ const OF_MEANING: &[&[&str]] = &[
     &["PSUBSCRIBE {c#}", "PUNSUBSCRIBE {c#}"],
     &["SSUBSCRIBE {{c}#}", "SUNSUBSCRIBE {{c}#}"],
     &["CLIENT TRACKING ON BCAST {PREFIX p#;}"],
+    &["*CLIENT TRACKING ON BCAST PREFIX p#;"],
+    &["SADD s {m#}", "SADD one m1", "SDIFF s {one}"],
+    &["SADD s {m#}", "SADD one m1", "SDIFFSTORE d s {one}"],
+    &["ZADD s {# m#}", "ZADD one 1 m1", "ZDIFF @keys s {one}"],
     &["XADD s 1-1 {f# v}", "XRANGE s - +"],
     &["*XADD s #-1 f v", "XDEL s {#-1}"],
     &["*XADD s #-1 f v", "XGROUP CREATE s g 0", "XCLAIM s g c 0 {#-1} FORCE"],
@@ -365,6 +369,7 @@ fn source(name: &str, count: usize) -> Option<String> {
             "#!lua name=l\nlocal f = function() return 1 end\nfor i=1,{count} do \
              server.register_function('f'..i, f) end"
         )),
+        "@keys" => Some((count + 1).to_string()),
         "@read" => Some(format!("for i=1,{count} do redis.call('GET', 'k'..i) end")),
         _ => None,
     }

@@ -81,6 +81,17 @@ impl<'a> Options<'a> {
         };
         Err(error.into())
     }
+
+    /// Prefixes that come to the present ones.
+    fn added(&self, present: &Prefixes) -> Vec<&'a [u8]> {
+        let all: &[&[u8]] = &[b""];
+        let given = match self.mode.is_broadcast {
+            false => &[],
+            true if self.prefixes.is_empty() => all,
+            true => &self.prefixes,
+        };
+        given.iter().copied().filter(|&prefix| !present.contains(prefix)).collect()
+    }
 }
 
 /// Refuses prefixes of which one is the beginning of another: a change would be told twice.
@@ -150,10 +161,12 @@ pub(super) fn tracking(cx: &mut SessionCx<'_, '_>) -> Outcome {
     match () {
         () if is(cx.arg(2), "ON") => {
             let former = cx.session.tracking.as_ref().map(|tracking| tracking.mode);
-            let told = cx.worker.receivers.tracking(cx.session.id());
-            let prefixes = told.map(|told| told.prefixes.clone()).unwrap_or_default();
-            options.check(former, &prefixes)?;
-            begin(cx, &options, prefixes);
+            let (told, none) = (cx.worker.receivers.tracking(cx.session.id()), Prefixes::new());
+            let present = told.map_or(&none, |told| &told.prefixes);
+            options.check(former, present)?;
+            let added = options.added(present);
+            let prefix_count = present.len() + added.len();
+            begin(cx, &options, &added, prefix_count);
         }
         () if is(cx.arg(2), "OFF") => cx.worker.end_tracking(cx.shared, cx.session),
         () => return Err(CommandError::Syntax.into()),
@@ -162,18 +175,12 @@ pub(super) fn tracking(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn begin(cx: &mut SessionCx<'_, '_>, options: &Options<'_>, mut prefixes: Prefixes) {
+/// `prefix_count`: of all prefixes, with those that are added.
+fn begin(cx: &mut SessionCx<'_, '_>, options: &Options<'_>, added: &[&[u8]], prefix_count: usize) {
     let (id, worker) = (cx.session.id(), cx.worker.index);
-    if options.mode.is_broadcast {
-        let all: &[&[u8]] = &[b""];
-        let added = if options.prefixes.is_empty() { all } else { &options.prefixes };
-        for &prefix in added {
-            if !prefixes.contains(prefix) {
-                prefixes.insert(cx.shared.tracking.prefixes.add(prefix, worker));
-            }
-        }
-    }
-    let bytes = (prefixes.len() * PREFIX_BYTES) as u64;
+    let prefixes = &cx.shared.tracking.prefixes;
+    let prefixes = added.iter().map(|prefix| prefixes.add(prefix, worker)).collect();
+    let bytes = (prefix_count * PREFIX_BYTES) as u64;
     let (mode, redirect) = (options.mode, options.redirect);
     cx.session.client.note_tracking(Some(mode.is_broadcast), redirect, bytes);
     match &mut cx.session.tracking {

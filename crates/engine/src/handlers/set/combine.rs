@@ -191,7 +191,9 @@ fn subtract<'g>(
     let Some((Some(first), others)) = sources.split_first() else { return Ok(()) };
     let mut others = memory::collect(by_length(others)?.into_iter().map(|source| source.set))?;
     let lookups = others.iter().map(Set::len).fold(0, u64::saturating_add);
-    if lookups.saturating_mul(WALKED_PER_LOOKUP) < first.set.len() {
+    // The sieve builds a table of the first set's members for each of the others.
+    let sifted = first.set.len().saturating_mul(others.len() as u64);
+    if lookups.saturating_mul(WALKED_PER_LOOKUP) < sifted {
         let mut removed = Table::default();
         for member in others.iter().flat_map(Set::iter) {
             if first.set.contains(member) {

@@ -177,7 +177,9 @@ impl<'g> Request<'g> {
     fn difference(self, seed: &Seed) -> Result<Vec<Scored<'g>>, CommandError> {
         let Some((first, others)) = self.sources.split_first() else { return Ok(Vec::new()) };
         let lookups = others.iter().map(Source::len).fold(0, u64::saturating_add);
-        if lookups.saturating_mul(WALKED_PER_LOOKUP) < first.len() {
+        // The sieve builds a table of the first set's members for each of the others.
+        let sifted = first.len().saturating_mul(others.len() as u64);
+        if lookups.saturating_mul(WALKED_PER_LOOKUP) < sifted {
             let mut removed = Table::default();
             for (member, _) in others.iter().flat_map(Source::iter) {
                 if first.score(member).is_some() {

@@ -13,7 +13,8 @@ use super::{
 };
 
 impl Receivers {
-    /// A session tracks from now on, or otherwise than before, or no more.
+    /// A session tracks from now on, or otherwise than before, or no more. Prefixes come to those
+    /// that it has.
     pub(crate) fn set_tracking(
         &mut self,
         (session, protocol): (u64, Protocol),
@@ -24,21 +25,25 @@ impl Receivers {
         }
         let index = self.receiver_of(session, protocol);
         let receiver = self.receivers[index].as_mut().expect("it is in the index");
-        let former = receiver.tracking.take();
-        for prefix in former.iter().flat_map(|former| &former.prefixes) {
-            if let Some(listeners) = self.prefixes.get_mut(prefix) {
-                listeners.remove(&index);
-                if listeners.is_empty() {
-                    self.prefixes.remove(prefix);
-                    give_back(&mut self.prefixes);
+        let former = receiver.tracking.take().map(|former| former.prefixes).unwrap_or_default();
+        let Some(mut tracking) = tracking else {
+            for prefix in &former {
+                if let Some(listeners) = self.prefixes.get_mut(prefix) {
+                    listeners.remove(&index);
+                    if listeners.is_empty() {
+                        self.prefixes.remove(prefix);
+                        give_back(&mut self.prefixes);
+                    }
                 }
             }
-        }
-        self.trackers.remove(&index);
-        let Some(tracking) = tracking else { return };
+            self.trackers.remove(&index);
+            return;
+        };
         for prefix in &tracking.prefixes {
             self.prefixes.entry(Arc::clone(prefix)).or_default().insert(index);
         }
+        let added = std::mem::replace(&mut tracking.prefixes, former);
+        tracking.prefixes.extend(added);
         self.trackers.insert(index);
         // As in `add`.
         receiver.protocol = protocol;

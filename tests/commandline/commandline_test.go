@@ -113,6 +113,11 @@ func TestHelp_ExamplesOfTheServerAreAccepted(t *testing.T) {
 // command, or 1 where the text was all that was asked for.
 func TestServer_EndsInOrderWhereItsTextCannotBeWritten(t *testing.T) {
 	binary, log := needTidemill(t), filepath.Join(t.TempDir(), "log")
+	// The checksum of a file of version 4 is not looked at.
+	snapshot := filepath.Join(t.TempDir(), "empty.rdb")
+	if err := os.WriteFile(snapshot, []byte("REDIS0004\xff"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for line, want := range map[string]int{
 		"--version >/dev/full":                              1,
 		"server --version >/dev/full":                       1,
@@ -122,9 +127,14 @@ func TestServer_EndsInOrderWhereItsTextCannotBeWritten(t *testing.T) {
 		"server --version >/dev/full 2>/dev/full":           1,
 		"server --port x 2>/dev/full":                       2,
 		"server $'\\xff' 2>/dev/full":                       2,
-		"server --logfile /no/where/log 2>/dev/full":        1,
+		"server --logfile /no/where/log 2>/dev/full":        2,
 		"server --port 0 --logfile " + log + " 2>/dev/full": 1,
 		"server --version | true":                           0,
+		"check-rdb --help >/dev/full":                       1,
+		"check-rdb 2>/dev/full":                             2,
+		"check-rdb " + snapshot + " >/dev/full":             1,
+		"check-rdb " + snapshot + " | true":                 0,
+		"check-rdb /dev/null | true":                        1,
 		"server --port 0 --save '' >/dev/full 2>/dev/full":  1,
 	} {
 		command := exec.Command("bash", "-o", "pipefail", "-c", `"$0" `+line, binary)

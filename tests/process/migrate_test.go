@@ -296,3 +296,36 @@ func TestMigrate_IntoADatabaseThatIsNotThere(t *testing.T) {
 		}
 	})
 }
+
+// A script that is taken back, since another one has the token, does not move a key twice.
+func TestMigrate_WithinAScriptThatWaitsForItsTurn(t *testing.T) {
+	source := instance.Start(t, instance.Subject, "--worker-threads", "1",
+		"--busy-reply-threshold", "600000")
+	target := instance.Start(t, instance.Subject)
+	control, to := source.Dial(t), target.Dial(t)
+	do(t, control, "SET", "key", "value")
+	parked := func() int { return field(t, control, "stats", "parked_sessions") }
+	long := sendScript(t, source, control, "EVAL",
+		"redis.call('SET', KEYS[1], 1)"+untilReleased+"return 'OK'", "1", "long")
+	_, port, _ := net.SplitHostPort(target.Address)
+	moving, before := source.Dial(t), parked()
+	const move = "local moved = redis.call('MIGRATE', '127.0.0.1', ARGV[1], KEYS[1], 0, 5000) " +
+		"for i = 1, 5000000 do end return moved"
+	if err := moving.Send("EVAL", move, "1", "key", port); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the second script to wait", func() bool { return parked() > before })
+	if moved := do(t, to, "EXISTS", "key").Int(); moved != 0 {
+		t.Errorf("%d keys were moved by a script that waits", moved)
+	}
+	released := release(t, source)
+	requireReply(t, long, step{"EVAL", "OK"})
+	requireReply(t, moving, step{"EVAL", "OK"})
+	do(t, released, "UNSUBSCRIBE")
+	if here := do(t, control, "EXISTS", "key").Int(); here != 0 {
+		t.Errorf("%d keys are still there", here)
+	}
+	if value := do(t, to, "GET", "key"); string(value.Text) != "value" {
+		t.Errorf("moved: %v", value)
+	}
+}

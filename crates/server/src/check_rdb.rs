@@ -11,6 +11,8 @@ use tidemill_engine::system_error::reason;
 use tidemill_persist::check::{Statistics, StatisticsFormat, report};
 use tidemill_persist::disk::FileSystem;
 
+use crate::cli::print;
+
 const USAGE: &str = "\
 Usage: tidemill check-rdb FILE [--stats] [--format table|info|csv] [--output REPORT]
 
@@ -55,32 +57,36 @@ fn parse(arguments: &[OsString]) -> Option<Options> {
 /// when the arguments are wrong.
 pub fn run(arguments: &[OsString]) -> ExitCode {
     if arguments.iter().any(|word| word == "-h" || word == "--help") {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
+        return print(USAGE);
     }
     let Some(options) = parse(arguments) else {
-        eprint!("{USAGE}");
+        let _ = io::stderr().write_all(USAGE.as_bytes());
         return ExitCode::from(2);
     };
-    match check(&options) {
-        Ok(true) => ExitCode::SUCCESS,
-        // A reader that is gone needs no report.
-        Ok(false) | Err(_) => ExitCode::from(1),
+    let (text, status) = check(&options);
+    // The status tells of the file, whoever reads the text.
+    match print(text) {
+        ExitCode::SUCCESS => status,
+        failed => failed,
     }
 }
 
-fn check(options: &Options) -> io::Result<bool> {
+/// Text and exit status of a check.
+fn check(options: &Options) -> (Vec<u8>, ExitCode) {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut statistics =
         options.has_statistics.then(|| Statistics::new(elapsed.as_millis() as u64));
-    let out = &mut io::stdout().lock();
-    let is_whole = report(&FileSystem, &options.path, statistics.as_mut(), out)?;
-    let Some(statistics) = statistics.filter(|_| is_whole) else { return Ok(is_whole) };
-    match &options.output {
-        None => statistics.print(options.format, out)?,
-        Some(path) => write_report(&statistics, options.format, path)?,
-    }
-    Ok(true)
+    let mut text = Vec::new();
+    let checked = report(&FileSystem, &options.path, statistics.as_mut(), &mut text);
+    let is_whole = checked.unwrap_or(false);
+    let Some(statistics) = statistics.filter(|_| is_whole) else {
+        return (text, if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    };
+    let written = match &options.output {
+        None => statistics.print(options.format, &mut text),
+        Some(path) => write_report(&statistics, options.format, path),
+    };
+    (text, if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn write_report(statistics: &Statistics, format: StatisticsFormat, path: &Path) -> io::Result<()> {
@@ -90,6 +96,7 @@ fn write_report(statistics: &Statistics, format: StatisticsFormat, path: &Path) 
         out.flush()
     });
     written.inspect_err(|error| {
-        eprintln!("Cannot write the report {}: {}", path.display(), reason(error));
+        let path = path.display();
+        let _ = writeln!(io::stderr(), "Cannot write the report {path}: {}", reason(error));
     })
 }

@@ -76,9 +76,9 @@ fn help() -> String {
 /// Prints a text to the standard output. Exit status 1 when it cannot be written; a reader that is
 /// gone needs no text, and there is no error then.
 #[must_use]
-pub fn print(text: &str) -> ExitCode {
+pub fn print(text: impl AsRef<[u8]>) -> ExitCode {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(text.as_ref()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format!("tidemill: standard output: {}", reason(&error)));
             ExitCode::from(1)
@@ -234,6 +234,9 @@ fn check_host(draft: &mut Draft) -> Option<TlsContext> {
         && let Err(error) = listen::group(name)
     {
         draft.refuse("unixsocketgroup", reason(&error));
+    }
+    if let Some(Err(error)) = config.log_file.as_deref().map(crate::log::check_file) {
+        draft.refuse("logfile", format!("Can't open the log file: {}", reason(&error)));
     }
     start::tls_context(&config).unwrap_or_else(|error| {
         draft.refuse("tls-port", format!("Failed to configure TLS: {error}"));

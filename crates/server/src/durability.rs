@@ -382,6 +382,13 @@ impl Durability {
         self.log.stop();
     }
 
+    /// True if the log, or a rewrite of it, has files in the working directory.
+    pub(crate) fn uses_directory(&self) -> bool {
+        let shared = self.shared.get().and_then(Weak::upgrade);
+        let is_rewriting = shared.is_some_and(|shared| shared.rewrites.is_running());
+        self.is_wanted() || self.log.is_written() || is_rewriting
+    }
+
     /// Applies the configuration that is in force now.
     pub(crate) fn configure(&self, config: &ServerConfig) {
         let config = &config.append_only;

@@ -240,13 +240,13 @@ fn open_snapshot_file(
     start: &Start,
     durability: &Arc<Durability>,
 ) -> Result<(Arc<SnapshotFile>, Configuration), String> {
-    let file = SnapshotFile::open(&start.config, Arc::new(FileSystem), durability)?;
+    let file = SnapshotFile::new(&start.config, Arc::new(FileSystem), durability);
     let configuration = &start.configuration;
     if configuration.settings().save_points.is_empty() {
         return Ok((file, configuration.clone()));
     }
     match file.lock() {
-        Ok(()) => Ok((file, configuration.clone())),
+        Ok(_) => Ok((file, configuration.clone())),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.saves_by_default => {
             log::warn!("{error}. Neither is configured: this server saves nothing");
             let configuration = configuration.with_changes(&[(b"save", b"")], false);
@@ -606,7 +606,9 @@ impl Host for Process {
     }
 
     fn write_users(&self, path: &str, contents: &[u8]) -> io::Result<()> {
-        replace(Path::new(path), contents)
+        replace(Path::new(path), contents).inspect_err(|error| {
+            log::warn!("Writing the users for ACL SAVE to {path}: {}", reason(error));
+        })
     }
 
     fn freed_values(&self) -> u64 {
@@ -675,19 +677,18 @@ impl Host for Process {
                 ),
             ));
         }
-        let tls = self.prepare_tls(&next, changed)?;
-        let last_score = self.oom_score.wanted();
-        self.set_oom_score(&next, changed)?;
-        let result = self.change_over(&present.server(), &next, changed);
+        let present_directory = self.enter_directory(&next, changed)?;
+        let result = self.prepare_in_directory(&present.server(), &next, changed);
         if result.is_err() {
-            // A score that cannot be set back is logged.
-            let _ = self.oom_score.set(last_score);
+            present_directory.inspect(|directory| change_over::enter_again(directory));
+        } else if changed.iter().any(|name| matches!(*name, "dir" | "dbfilename")) {
+            self.snapshot_file.move_to(&next.snapshot_file);
         }
-        result?;
-        if let Some(context) = tls {
-            self.reception.install(next, context);
-        }
-        Ok(())
+        result
+    }
+
+    fn working_directory(&self) -> Option<String> {
+        std::env::current_dir().ok().map(|path| path.to_string_lossy().into_owned())
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

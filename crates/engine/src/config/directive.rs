@@ -138,7 +138,8 @@ pub enum Change {
     /// At start only, and CONFIG SET takes the present value: tools that set what CONFIG GET told
     /// them leave out Valkey's directives of that kind by name, and know none of Tidemill's own.
     Fixed,
-    /// At start only, because changing it would let clients write files.
+    /// By CONFIG SET of clients that `enable-protected-configs` trusts: it says where files are
+    /// written, or what scripts may do.
     Protected,
 }
 

@@ -22,10 +22,11 @@ Files know comments (`#`), quotes, and `include` with glob patterns. Lines that 
 promise what does not exist, stop the start; all of them are told, each with its file and number,
 and `--check-config` does no more than that. Certificates and the group of the Unix socket are
 judged too, once every directive is right by itself. `tidemill server --list-directives` prints what
-is below. Marks below: *start* can be set at start only, everything else by `CONFIG SET` as well;
-`CONFIG SET` of one of Tidemill's own takes the value that it has. \"No effect\" is accepted and
-shown, and the reason says why ignoring it is harmless; \"only\" lists the values that are accepted
-while the rest does not exist.
+is below. Marks below: *start* can be set at start only, *protected* by `CONFIG SET` of clients that
+`enable-protected-configs` trusts, everything else by `CONFIG SET` as well; `CONFIG SET` of one of
+Tidemill's own that is set at start takes the value that it has. \"No effect\" is accepted and shown,
+and the reason says why ignoring it is harmless; \"only\" lists the values that are accepted while
+the rest does not exist.
 
 Memory is given in bytes or with a unit: `k` is 1000 and `kb` is 1024, likewise `m`, `mb`, `g`,
 `gb`.
@@ -82,7 +83,8 @@ pub fn directive_list() -> String {
             let mark = match (directive.status, directive.change) {
                 (Status::WithoutEffect(_), _) => " (no effect)",
                 (_, Change::Live) => "",
-                (_, Change::AtStart | Change::Fixed | Change::Protected) => " (start)",
+                (_, Change::AtStart | Change::Fixed) => " (start)",
+                (_, Change::Protected) => " (protected)",
             };
             out += &format!(
                 "  {:<40} {} [{default}]: {}{mark}\n",
@@ -99,8 +101,9 @@ pub fn directive_list() -> String {
     }
     out.push('\n');
     out = out.replace('`', "'");
-    out += "In brackets the default. (start): not by CONFIG SET. (no effect): accepted, because \
-            ignoring it is harmless.\n";
+    out += "In brackets the default. (start): not by CONFIG SET. (protected): by CONFIG SET of \
+            clients that enable-protected-configs trusts. (no effect): accepted, because ignoring \
+            it is harmless.\n";
     out
 }
 
@@ -111,8 +114,10 @@ fn write_row(out: &mut String, directive: &Directive) -> std::fmt::Result {
     }
     let default = if directive.default.is_empty() { "\"\"" } else { directive.default };
     write!(out, " | {} | `{default}` | {}", directive.kind.describe(), directive.summary)?;
-    if directive.change != Change::Live {
-        out.push_str(" *start*");
+    match directive.change {
+        Change::Live => {}
+        Change::AtStart | Change::Fixed => out.push_str(" *start*"),
+        Change::Protected => out.push_str(" *protected*"),
     }
     match directive.status {
         Status::Works => {}

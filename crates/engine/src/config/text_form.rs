@@ -20,6 +20,13 @@ pub enum TextForm {
     Ipv6,
     /// Template of the process' title, with variables in braces.
     TitleTemplate,
+    /// Name of a file or directory, without its path.
+    BaseName {
+        /// The directive.
+        of: &'static str,
+        /// What it names, in Valkey's word.
+        kind: &'static str,
+    },
 }
 
 const ADDRESS_BYTES_MAX: usize = 45;
@@ -38,6 +45,7 @@ impl TextForm {
                 "text with `{title}`, `{listen-addr}`, `{server-mode}`, `{port}`, `{tls-port}`, \
                  `{unixsocket}`, `{config-file}`"
             }
+            TextForm::BaseName { .. } => "name without `/`",
         }
     }
 
@@ -67,6 +75,12 @@ impl TextForm {
             TextForm::TitleTemplate if !is_title_template(text) => {
                 "template format is invalid or contains unknown variables"
             }
+            TextForm::BaseName { of, .. } if text.is_empty() => {
+                return Err(format!("{of} can't be empty").into());
+            }
+            TextForm::BaseName { of, kind } if !is_base_name(text) => {
+                return Err(format!("{of} can't be a path, just a {kind}").into());
+            }
             _ => return Ok(()),
         };
         Err(Cow::Borrowed(reason))
@@ -80,6 +94,10 @@ fn is_of_node(byte: u8) -> bool {
 
 fn is_of_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-.".contains(&byte)
+}
+
+fn is_base_name(text: &str) -> bool {
+    !text.contains(['/', '\\', '\0']) && text != "." && text != ".."
 }
 
 /// True if all variables are known and the title is not empty.
@@ -133,6 +151,11 @@ mod tests {
                 TextForm::TitleTemplate,
                 vec!["{title} {listen-addr} {server-mode}", "{port}", "x}", "{{title", "\t"],
                 vec!["", "  ", "{title}", " {server-mode}{unixsocket}", "x{", "x{Title}", "{}"],
+            ),
+            (
+                TextForm::BaseName { of: "dbfilename", kind: "filename" },
+                vec!["dump.rdb", "..a", "a b"],
+                vec!["", ".", "..", "/", "a/b", "../a", "a\\b", "a\0"],
             ),
         ] {
             for text in accepted {

@@ -96,6 +96,8 @@ pub struct ServerConfig {
     pub rcu_section_spans_iteration: bool,
     /// The append-only file.
     pub append_only: AppendOnlyConfig,
+    /// The working directory.
+    pub directory: String,
     /// Name of the snapshot in the working directory.
     pub snapshot_file: String,
     /// Bytes of files up to which data is loaded at a start before clients are accepted.
@@ -302,6 +304,7 @@ impl Configuration {
                 base_is_snapshot: self.flag("aof-use-rdb-preamble"),
                 syncs_base_in_steps: self.flag("aof-rewrite-incremental-fsync"),
             },
+            directory: self.text("dir").to_owned(),
             snapshot_file: self.text("dbfilename").to_owned(),
             unseen_load_bytes_max: self.number("loading-process-events-interval-bytes"),
             metrics_port: self.number("metrics-port"),

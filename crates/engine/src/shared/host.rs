@@ -194,6 +194,11 @@ pub trait Host: Send + Sync + 'static {
         Ok(())
     }
 
+    /// The directory that the process is in.
+    fn working_directory(&self) -> Option<String> {
+        None
+    }
+
     /// Last record of the journal, and the last one that is durable in the append-only file; none
     /// while that is off.
     fn log_position(&self) -> Option<LogPosition> {

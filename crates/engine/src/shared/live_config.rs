@@ -63,13 +63,16 @@ impl LiveConfig {
         may_change_protected: bool,
     ) -> Result<(), SetError> {
         let mut current = self.current();
-        let next = current.configuration.with_changes(changes, may_change_protected)?;
+        let mut next = current.configuration.with_changes(changes, may_change_protected)?;
         let changed: Vec<&'static str> =
             next.changed_among(changes, &current.configuration).collect();
         if let Err((name, reason)) = host.prepare(&current.configuration, &next, &changed) {
             // On the way back the host may have made anew a part that workers have taken.
             self.look_again();
             return Err(SetError::Failed { name: name.into(), reason });
+        }
+        if let Some(directory) = host.working_directory().filter(|_| changed.contains(&"dir")) {
+            next = next.in_directory(&directory);
         }
         let is_password_changed = changed.contains(&"requirepass");
         current.settings = Arc::new(next.settings());

@@ -9,6 +9,15 @@ use super::harness::beside::{Beside, parsed};
 
 const CORRUPT: &str = "INVALIDOBJ Corrupted HLL object detected";
 
+#[test]
+fn runs_of_more_registers_than_there_are_are_not_shown() {
+    let mut server = Server::new(1, 1_700_000_000_000);
+    let client = server.connect(0);
+    let crafted = [&b"HYLL\x01"[..], &[0; 11], &[0; 20_000]].concat();
+    server.call_bytes(client, &[b"SET", b"h", &crafted]);
+    assert_eq!(server.call(client, &["PFDEBUG", "DECODE", "h"]), format!("-{CORRUPT}\r\n"));
+}
+
 /// The string under a key, which must be the same in both.
 fn bytes_of(both: &mut Beside, key: &str) -> Option<Vec<u8>> {
     match both.check(&format!("GET {key}")) {

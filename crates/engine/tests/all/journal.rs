@@ -137,6 +137,28 @@ fn swept_fields_are_recorded() {
     assert_eq!(records(&server), ["0 HDEL h f1"]);
 }
 
+/// A hash counts as there while none has looked for its fields, all of whose time is over.
+#[test]
+fn a_condition_that_expired_fields_met_is_not_recorded() {
+    for (expiry, recorded) in [
+        ("", "HSET h f w".to_owned()),
+        ("KEEPTTL ", "HSETEX h KEEPTTL FIELDS 1 f w".to_owned()),
+        ("PX 9 ", format!("HSET h f w; 0 HPEXPIREAT h {} FIELDS 1 f", START_MS + 19)),
+    ] {
+        for field in ["f", "g"] {
+            let mut server = Server::new(1, START_MS);
+            let client = server.connect(0);
+            call(&mut server, client, &format!("HSETEX h PX 5 FIELDS 1 {field} v"));
+            server.clock.advance_ms(10);
+            records(&server);
+            let line = format!("HSETEX h XX {expiry}FIELDS 1 f w");
+            assert_eq!(call(&mut server, client, &line), ":1\r\n", "{line}");
+            let all = records(&server).join("; ");
+            assert!(all.ends_with(&format!("; 0 {recorded}")), "{line}, {field}: {all}");
+        }
+    }
+}
+
 #[test]
 fn a_list_that_sort_stores_is_recorded_by_its_elements() {
     let mut server = Server::new(1, START_MS);
@@ -196,7 +218,7 @@ fn random_command(random: &mut Rng) -> String {
     if random.u32(0..3) == 0 {
         return random_command_of_sets(random, (key, other, field));
     }
-    match random.u32(0..52) {
+    match random.u32(0..58) {
         0..3 => format!("SET {key} {value}"),
         3 => format!("SET {key} {value} PX {ttl}"),
         4 => format!("SET {key} {value} PXAT {at}"),
@@ -232,6 +254,17 @@ fn random_command(random: &mut Rng) -> String {
         38 => format!("HINCRBYFLOAT {key} {field} 0.5"),
         39 => format!("HPEXPIRE {key} {ttl} FIELDS 1 {field}"),
         40 => format!("HSETEX {key} PX {ttl} FIELDS 1 {field} {value}"),
+        50 | 51 => {
+            let condition = *random.choice(["NX", "XX", "FNX", "FXX"].iter()).expect("some");
+            let expiry = *random.choice(["", " KEEPTTL", " PX 20"].iter()).expect("some");
+            format!("HSETEX {key} {condition}{expiry} FIELDS 1 {field} {value}")
+        }
+        52 => {
+            let condition = *random.choice(["NX", "XX", "GT", "LT"].iter()).expect("some");
+            format!("HPEXPIRE {key} {ttl} {condition} FIELDS 1 {field}")
+        }
+        53 => format!("HSETNX {key} {field} {value}"),
+        54 => format!("RENAMENX {key} {other}"),
         41 => format!("HGETEX {key} PX {ttl} FIELDS 1 {field}"),
         42 => format!("HPERSIST {key} FIELDS 1 {field}"),
         43 => format!("PEXPIRE {key} {ttl}"),
@@ -241,7 +274,7 @@ fn random_command(random: &mut Rng) -> String {
         47 => format!("MOVE {key} 1"),
         48 => format!("DEL {key} {other}"),
         49 if random.u32(0..8) == 0 => "FLUSHDB".into(),
-        50 if random.u32(0..8) == 0 => "SWAPDB 0 1".into(),
+        55 if random.u32(0..8) == 0 => "SWAPDB 0 1".into(),
         _ => format!("GET {key}"),
     }
 }

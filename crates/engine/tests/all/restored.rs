@@ -4,6 +4,8 @@
 use crate::harness::Server;
 use tidemill_engine::commit::Effect;
 use tidemill_rdb::Checksum;
+use tidemill_rdb::encode::{Compression, Encoder, Place, StreamListpack};
+use tidemill_rdb::value::{StreamId, StreamState};
 
 const START_MS: u64 = 1_700_000_000_000;
 const WRONG_CHECKSUM: &str = "-ERR DUMP payload version or checksum are wrong\r\n";
@@ -240,6 +242,40 @@ fn a_payload_that_is_wrong_at_its_end_changes_nothing() {
         assert_eq!(client.call("GET k"), "$1\r\nv\r\n");
     }
     assert_eq!(client.records(), Vec::<String>::new());
+}
+
+/// A stream of one node, whose entries have the one field of its first.
+fn stream_payload(name: &[u8], entry_count: u64) -> Vec<u8> {
+    let mut encoder = Encoder::new(Vec::new(), Compression::None);
+    let first = StreamId { ms: 1, seq: 0 };
+    let mut node = StreamListpack::new(first);
+    for ms in 1..=entry_count {
+        node.push(StreamId { ms, seq: 0 }, &[(name, b"v")]).expect("enough memory");
+    }
+    let last = StreamId { ms: entry_count, seq: 0 };
+    let state = StreamState {
+        length: entry_count,
+        last_id: last,
+        first_id: Some(first),
+        max_deleted_id: None,
+        entries_added: Some(u64::MAX),
+    };
+    encoder.stream(Place::Payload, 1).expect("enough memory");
+    encoder.stream_entries(&node).expect("enough memory");
+    encoder.stream_state(&state, 0).expect("enough memory");
+    seal(&encoder.into_output(), 11)
+}
+
+#[test]
+fn a_payload_that_becomes_far_larger_is_refused() {
+    let mut client = Client::new();
+    for (name_bytes, entry_count) in [(1 << 20, 60), (4_000, 10_000), (5, 100)] {
+        let payload = stream_payload(&vec![b'n'; name_bytes], entry_count);
+        assert_eq!(client.restore("s 0", &payload, "REPLACE"), "+OK\r\n", "{name_bytes}");
+        assert_eq!(client.call("XADD s * f v").len(), 22, "the number of entries wraps");
+    }
+    let payload = stream_payload(&vec![b'n'; 1 << 20], 10_000);
+    assert_eq!(client.restore("s 0", &payload, "REPLACE"), BAD_DATA);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_engine::config::Files;
@@ -19,7 +19,9 @@ impl Files for DiskFiles {
     }
 
     fn matching(&self, pattern: &str) -> Vec<String> {
-        let paths = glob::glob(pattern).into_iter().flatten().flatten();
+        // A bracket that is never closed stands for itself.
+        let Ok(paths) = glob::glob(pattern) else { return vec![pattern.to_owned()] };
+        let paths = paths.flatten().filter(|path| !has_hidden_part(path, Path::new(pattern)));
         paths.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
@@ -32,6 +34,15 @@ impl Files for DiskFiles {
         io::stdin().read_to_end(&mut contents)?;
         Ok(contents)
     }
+}
+
+/// True if a part of a path begins with a dot that its part of the pattern does not have: as in a
+/// shell, wildcards do not stand for it. The library's own option panics at names that are not
+/// UTF-8.
+fn has_hidden_part(path: &Path, pattern: &Path) -> bool {
+    let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_encoded_bytes().starts_with(b"."));
+    let mut pairs = path.components().rev().zip(pattern.components().rev());
+    pairs.any(|(part, wanted)| is_hidden(part) && !is_hidden(wanted))
 }
 
 /// Puts `contents` in the place of the file at `path`, as a whole or not at all, also across a
@@ -174,11 +185,30 @@ mod tests {
         let directory = Directory::new("include");
         directory.file("10.conf", "hz 20\ntimeout 5\n");
         directory.file("20.conf", "hz 30\n");
+        directory.file(".99-old.conf", "hz 40\n");
         let main = directory.file("main", &format!("include {}/*.conf\n", directory.0.display()));
         let arguments = [main.to_string_lossy().into_owned()];
         let command_line = CommandLine::parse(arguments);
         let loaded = load(&command_line, &DiskFiles).expect("all is right");
         assert_eq!((loaded.value("hz"), loaded.value("timeout")), (Some("30"), Some("5")));
+    }
+
+    #[test]
+    fn wildcards_stand_for_no_first_dot_and_an_open_bracket_for_itself() {
+        let directory = Directory::new("include-hidden");
+        for name in [".hidden", "seen", "open["] {
+            directory.file(name, "");
+        }
+        let found = |pattern: &str| {
+            let paths = DiskFiles.matching(&format!("{}/{pattern}", directory.0.display()));
+            let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
+            paths.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(found("*"), ["open[", "seen"]);
+        assert_eq!(found(".*"), [".hidden"]);
+        assert_eq!(found(".hid*"), [".hidden"]);
+        assert_eq!(found("?hidden"), [""; 0]);
+        assert_eq!(found("open["), ["open["]);
     }
 
     /// Files of the machine, read from where the tests run.

@@ -65,9 +65,14 @@ impl Client {
         self.state == State::Over
     }
 
-    /// Events to wait for. A client that receives its answer is not read: pipelined requests wait.
+    /// Events to wait for. A client that receives its answer, or whose input may have a request, is
+    /// not read: pipelined requests wait.
     pub(super) fn interest(&self) -> PollFlags {
-        if self.is_answering() { PollFlags::OUT } else { PollFlags::IN }
+        match self.may_ask {
+            _ if self.is_answering() => PollFlags::OUT,
+            true => PollFlags::empty(),
+            false => PollFlags::IN,
+        }
     }
 
     fn is_answering(&self) -> bool {
@@ -82,7 +87,11 @@ impl Client {
 
     /// Reads or writes once; the poll said that it can.
     pub(super) fn progress(&mut self, now: Instant) {
-        if self.is_answering() { self.send(now) } else { self.receive(now) }
+        if self.is_answering() {
+            self.send(now);
+        } else if !self.may_ask {
+            self.receive(now);
+        }
     }
 
     fn receive(&mut self, now: Instant) {
@@ -172,3 +181,37 @@ fn is_temporary(error: &io::Error) -> bool {
 }
 
 const _: () = assert!(CHUNK_BYTES <= METRICS_REQUEST_BYTES_MAX, "input is parsed after each");
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn pipelined_requests_wait_in_the_system() {
+        const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+        const COUNT: usize = 20_000;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+        let mut asking =
+            TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let now = Instant::now();
+        let mut client = Client::new(listener.accept().expect("one asks").0, now).expect("set up");
+        let sender = asking.try_clone().expect("a second handle");
+        let sender = std::thread::spawn(move || (&sender).write_all(&REQUEST.repeat(COUNT)));
+        let mut answers = [0; 1 << 16];
+        for _ in 0..COUNT {
+            let parsed = loop {
+                client.progress(now);
+                if let Some(parsed) = client.request() {
+                    break parsed;
+                }
+            };
+            assert_eq!(parsed.request, Request::UnknownPath);
+            client.answer(parsed, "", now);
+            assert!(client.input.len() <= METRICS_REQUEST_BYTES_MAX, "{}", client.input.len());
+            assert!(asking.read(&mut answers).is_ok_and(|count| count > 0));
+        }
+        sender.join().expect("no panic").expect("all was taken");
+    }
+}

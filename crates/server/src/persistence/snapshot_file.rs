@@ -36,13 +36,11 @@ use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
 /// Starts a thread that calls [`SnapshotFile::write_empty_files`].
 pub(super) type EmptyWriter = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// Directory and name of the snapshot. The process is in the directory: `dir` cannot change while
-/// the server runs.
+/// Directory and name of the snapshot, both of which may change while the server runs: a save or
+/// load keeps to the path with which it began.
 pub(crate) struct SnapshotFile {
     disk: Arc<dyn Disk>,
-    path: PathBuf,
-    /// Directory for people to read.
-    directory: String,
+    place: Mutex<Place>,
     /// Lock against other servers that save under this name, once it is needed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
     /// Way to the thread that saves in the background.
@@ -54,9 +52,25 @@ pub(crate) struct SnapshotFile {
     empty_writer: OnceLock<EmptyWriter>,
 }
 
+#[derive(Debug)]
+struct Place {
+    /// The working directory when it was set, which is `dir`.
+    directory: PathBuf,
+    /// `dbfilename`.
+    name: String,
+}
+
+impl Place {
+    /// A name in the directory that the process is in.
+    fn here(name: &str) -> Place {
+        let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+        Place { directory, name: name.to_owned() }
+    }
+}
+
 impl fmt::Debug for SnapshotFile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SnapshotFile").field("path", &self.path).finish_non_exhaustive()
+        formatter.debug_struct("SnapshotFile").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -75,30 +89,30 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl SnapshotFile {
     /// The file that the configuration names.
-    ///
-    /// # Errors
-    ///
-    /// Text for the operator: a name that is a path, or another server that saves there.
-    pub(crate) fn open(
+    pub(crate) fn new(
         config: &ServerConfig,
         disk: Arc<dyn Disk>,
         log: &Arc<Durability>,
-    ) -> Result<Arc<SnapshotFile>, String> {
-        let name = &config.snapshot_file;
-        if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-            return Err("dbfilename can't be a path, just a filename".into());
-        }
-        let directory = std::env::current_dir();
-        Ok(Arc::new(SnapshotFile {
+    ) -> Arc<SnapshotFile> {
+        Arc::new(SnapshotFile {
             disk,
-            path: PathBuf::from(name),
-            directory: directory.map_or_else(|_| ".".into(), |path| path.display().to_string()),
+            place: Mutex::new(Place::here(&config.snapshot_file)),
             lock: Mutex::default(),
             to_thread: Mutex::default(),
             log: Arc::clone(log),
             emptying: Mutex::default(),
             empty_writer: OnceLock::new(),
-        }))
+        })
+    }
+
+    /// Saves and loads from now on under this name in the directory that the process is in.
+    pub(crate) fn move_to(&self, name: &str) {
+        *locked(&self.place) = Place::here(name);
+    }
+
+    fn path(&self) -> PathBuf {
+        let place = locked(&self.place);
+        place.directory.join(&place.name)
     }
 
     /// Sets the channel to which jobs of the background are sent.
@@ -112,20 +126,24 @@ impl SnapshotFile {
         assert!(is_first, "one thread saves");
     }
 
-    /// Locks the name, unless it is. The lock lasts until the process ends, or its file is removed.
+    /// Locks the name, unless it is; the path to save to. The lock lasts until the process ends,
+    /// another name is locked, or its file is removed.
     ///
     /// # Errors
     ///
     /// Text for the operator; of the kind `WouldBlock` when another server saves under the name.
-    pub(crate) fn lock(&self) -> io::Result<()> {
+    pub(crate) fn lock(&self) -> io::Result<PathBuf> {
         let mut lock = locked(&self.lock);
-        let name = self.path.display();
-        let path = PathBuf::from(format!(".{name}.lock"));
-        if lock.as_ref().is_some_and(|lock| lock.is_at(&path)) {
-            return Ok(());
+        let (directory, name) = {
+            let place = locked(&self.place);
+            (place.directory.clone(), place.name.clone())
+        };
+        let of_lock = directory.join(format!(".{name}.lock"));
+        if lock.as_ref().is_some_and(|lock| lock.is_at(&of_lock)) {
+            return Ok(directory.join(name));
         }
-        *lock = Some(self.disk.lock(&path).map_err(|error| {
-            let directory = &self.directory;
+        *lock = Some(self.disk.lock(&of_lock).map_err(|error| {
+            let directory = directory.display();
             let text = match error.kind() {
                 io::ErrorKind::WouldBlock => format!(
                     "another server saves to {directory}/{name}. Give this one another `dir` or \
@@ -139,7 +157,7 @@ impl SnapshotFile {
             };
             io::Error::new(error.kind(), text)
         })?);
-        Ok(())
+        Ok(directory.join(name))
     }
 
     /// Circumstances of a file for this purpose.
@@ -183,7 +201,7 @@ impl SnapshotFile {
         let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(SnapshotError::Io);
         let saved = match locked {
-            Ok(()) => save(&*self.disk, &self.path, cut, shared, access, heap, &rules),
+            Ok(path) => save(&*self.disk, &path, cut, shared, access, heap, &rules),
             Err(error) => {
                 cut.end(heap);
                 Err(error)
@@ -203,9 +221,8 @@ impl SnapshotFile {
         let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(SnapshotError::Io);
         let libraries = empty.libraries();
-        let saved = locked.and_then(|()| {
-            save_nothing(&*self.disk, &self.path, &libraries, &*shared.host, &rules)
-        });
+        let saved = locked
+            .and_then(|path| save_nothing(&*self.disk, &path, &libraries, &*shared.host, &rules));
         match saved {
             Ok(()) => shared.snapshots.note_saved(shared.clock.unix_us(), empty.changes),
             // No reason not to flush; the changes count as unsaved, so that a save point is due.
@@ -230,8 +247,7 @@ impl SnapshotFile {
     }
 
     fn warn(&self, error: &SnapshotError) {
-        let path = self.path.display();
-        log::error!("Write error saving DB to {}/{path}: {error}", self.directory);
+        log::error!("Write error saving DB to {}: {error}", self.path().display());
     }
 
     /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that
@@ -292,13 +308,14 @@ impl SnapshotFile {
     /// Removes files of saves that are not complete: the process ends at once.
     pub(crate) fn remove_incomplete(&self) {
         // Mostly there is none.
-        let _ = self.disk.unlink(&temporary(&self.path));
-        let _ = self.disk.unlink(&temporary_empty(&self.path));
+        let path = self.path();
+        let _ = self.disk.unlink(&temporary(&path));
+        let _ = self.disk.unlink(&temporary_empty(&path));
     }
 
     /// The file to be loaded; none if it is absent.
     fn open_to_load(&self) -> Result<Option<Box<dyn DiskFile>>, LoadError> {
-        open(&*self.disk, &self.path)
+        open(&*self.disk, &self.path())
     }
 
     fn load_rules<'r>(&self, shared: &Shared, settings: &'r Settings) -> LoadRules<'r> {
@@ -311,13 +328,8 @@ impl SnapshotFile {
         }
     }
 
-    /// Text of an error for the operator.
-    pub(crate) fn describe(&self, error: &LoadError) -> String {
-        format!("{}/{error}", self.directory)
-    }
-
     fn io_error(&self, error: io::Error) -> LoadError {
-        LoadError { path: self.path.clone(), fault: LoadFault::Io(error) }
+        LoadError { path: self.path(), fault: LoadFault::Io(error) }
     }
 
     /// Loads the file into a keyspace that workers do not touch, which is empty unless its keys are
@@ -342,7 +354,7 @@ impl SnapshotFile {
         let mut logged = Instant::now();
         let note = &mut |loaded: Loaded| note_progress(shared, loaded, &mut logged);
         let inserter_count = shared.worker_count().min(INSERTERS_MAX);
-        let loaded = load(&*file, &self.path, (shared, domain), rules, inserter_count, note);
+        let loaded = load(&*file, &self.path(), (shared, domain), rules, inserter_count, note);
         self.note_loaded(shared, loaded?, begun);
         Ok(())
     }
@@ -359,7 +371,7 @@ impl SnapshotFile {
         log::info!("DB loaded from disk: {:.3} seconds", begun.elapsed().as_secs_f64());
         let lost = "data of modules was passed over and is lost at the next save";
         if loaded.module_parts > 0 {
-            log::warn!("{}: {} times: {lost}", self.path.display(), loaded.module_parts);
+            log::warn!("{}: {} times: {lost}", self.path().display(), loaded.module_parts);
         }
         let (limit, used) = (shared.settings().maxmemory_bytes, shared.live_bytes());
         if limit > 0 && used > limit {
@@ -518,18 +530,18 @@ impl Saving for SnapshotFile {
         let file = match self.open_to_load() {
             Ok(Some(file)) => file,
             Ok(None) => {
-                log::error!("{}/{} is absent", self.directory, self.path.display());
+                log::error!("{} is absent", self.path().display());
                 return Err(SavingFailed);
             }
             Err(error) => {
-                log::error!("{}", self.describe(&error));
+                log::error!("{error}");
                 return Err(SavingFailed);
             }
         };
         let settings = shared.settings();
         let rules = self.load_rules(shared, &settings);
-        check_version(&*file, &self.path, rules).map_err(|error| {
-            log::error!("{}", self.describe(&error));
+        check_version(&*file, &self.path(), rules).map_err(|error| {
+            log::error!("{error}");
             SavingFailed
         })
     }

@@ -1,11 +1,22 @@
 //! Changes of the configuration of a running server (`CONFIG SET`), where they take more than a
 //! worker that looks at its settings.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use tidemill_engine::config::ServerConfig;
+use tidemill_engine::system_error::reason;
 
 use super::{Process, purge_in_background, tls_context};
 use crate::process::oom_score::OomScore;
 use crate::tls::context::TlsContext;
+
+/// Goes back to a directory, of which a failure is logged.
+pub(super) fn enter_again(directory: &Path) {
+    if let Err(error) = std::env::set_current_dir(directory) {
+        log::error!("Can't go back to {}: {}", directory.display(), reason(&error));
+    }
+}
 
 impl Process {
     /// Sets the score by which the kernel kills, if that has changed: a start goes on without it,
@@ -19,6 +30,50 @@ impl Process {
         let Some(name) = changed.iter().find(of_score) else { return Ok(()) };
         let refused = |_| (*name, "Failed to set current oom_score_adj. Check server logs.".into());
         self.oom_score.set(OomScore::of(next)).map_err(refused)
+    }
+
+    /// Makes a changed `dir` the working directory. Returns the one before, if there was a change.
+    pub(super) fn enter_directory(
+        &self,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<Option<PathBuf>, (&'static str, String)> {
+        if !changed.contains(&"dir") {
+            return Ok(None);
+        }
+        let failed = |error: io::Error| ("dir", reason(&error));
+        if self.durability.uses_directory() {
+            let text = "the append only file is in the present directory";
+            return Err(("dir", text.into()));
+        }
+        if next.directory.is_empty() {
+            return Err(("dir", "dir can't be empty".into()));
+        }
+        let present = std::env::current_dir().map_err(failed)?;
+        std::env::set_current_dir(&next.directory).map_err(failed)?;
+        Ok(Some(present))
+    }
+
+    /// Gets ready for another configuration, in whose directory the process is.
+    pub(super) fn prepare_in_directory(
+        &self,
+        present: &ServerConfig,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<(), (&'static str, String)> {
+        let tls = self.prepare_tls(next, changed)?;
+        let last_score = self.oom_score.wanted();
+        self.set_oom_score(next, changed)?;
+        let result = self.change_over(present, next, changed);
+        if result.is_err() {
+            // A score that cannot be set back is logged.
+            let _ = self.oom_score.set(last_score);
+        }
+        result?;
+        if let Some(context) = tls {
+            self.reception.install(next.clone(), context);
+        }
+        Ok(())
     }
 
     /// Changes over to another configuration where that can fail only by doing it. A failure

@@ -1,9 +1,14 @@
 //! Snapshots, and the append-only file.
 
 use super::super::directive::{Directive, Kind};
-use super::builders::{I32, choice, flag, integer, memory, text};
+use super::super::text_form::TextForm;
+use super::builders::{I32, choice, flag, form, integer, memory, text};
 
 const NO_REPLICAS: &str = "there are no replicas";
+
+const fn base_name(of: &'static str, kind: &'static str) -> TextForm {
+    TextForm::BaseName { of, kind }
+}
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     Directive::new(
@@ -26,7 +31,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
  was started in.",
     )
     .protected(),
-    text("dbfilename", "dump.rdb", "Name of the snapshot in `dir`.").protected(),
+    form(
+        "dbfilename",
+        base_name("dbfilename", "filename"),
+        "dump.rdb",
+        "Name of the snapshot in `dir`.",
+    )
+    .protected(),
     flag(
         "rdbcompression",
         true,
@@ -77,8 +88,20 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Refuses writes after a background save that failed, if there are save points.",
     ),
     choice("appendfsync", "everysec", &["everysec", "always", "no"], "When the log is synced."),
-    text("appendfilename", "appendonly.aof", "Name of the log.").at_start(),
-    text("appenddirname", "appendonlydir", "Directory of the log.").at_start(),
+    form(
+        "appendfilename",
+        base_name("appendfilename", "filename"),
+        "appendonly.aof",
+        "Name of the log.",
+    )
+    .at_start(),
+    form(
+        "appenddirname",
+        base_name("appenddirname", "dirname"),
+        "appendonlydir",
+        "Directory of the log.",
+    )
+    .at_start(),
     flag(
         "no-appendfsync-on-rewrite",
         false,

@@ -39,6 +39,11 @@ fn publishes(command: &Command) -> bool {
     matches!(command.name, "publish" | "spublish")
 }
 
+/// True if a command changes what another server has.
+fn moves_elsewhere(command: &Command) -> bool {
+    command.name == "migrate"
+}
+
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     /// Runs a command; its reply is in the executor's buffer.
     pub(super) fn execute(&mut self, args: &ArgumentView<'_>) -> Result<(), Refusal> {
@@ -225,9 +230,10 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if publishes(command) || self.tells_others(has_effects) {
             self.defer_messages()?;
         }
-        let is_kept =
-            matches!(command.databases, Databases::Selected) && command.scope == Scope::Keys;
-        if has_effects && !is_kept && !publishes(command) {
+        let is_undone = matches!(command.databases, Databases::Selected)
+            && command.scope == Scope::Keys
+            && !moves_elsewhere(command);
+        if has_effects && !is_undone && !publishes(command) {
             self.make_irrevocable()?;
         }
         let traits = self.executor.shared.commands.traits(id);

@@ -1,5 +1,7 @@
 //! Commands on several fields at once, with their expiry.
 
+use std::ops::Range;
+
 use super::change::{DELETED_EVENT, SET_EVENT, change};
 use super::expire::{fields, fields_behind};
 use crate::access::context::Cx;
@@ -237,13 +239,27 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
             tell_of_nothing(cx, key, event);
         }
     }
-    if is_set && let Expiry::At(_) = expiry {
-        let pairs: Vec<&[u8]> = range.clone().map(|index| args.get(index)).collect();
-        cx.propagate([&b"HSET"[..], key].into_iter().chain(pairs.iter().copied()));
+    if is_set {
+        propagate_set_fields(cx, key, range, expiry);
+    }
+    Ok(())
+}
+
+/// Propagates fields that `HSETEX` has set, without its conditions: fields whose time is over, by
+/// which a hash counts as there, are deleted before that in the journal.
+fn propagate_set_fields(cx: &mut Cx<'_, '_>, key: &[u8], range: Range<usize>, expiry: Expiry<u64>) {
+    let args = cx.args;
+    let pairs = range.clone().map(|index| args.get(index));
+    if let Expiry::Keep = expiry {
+        let count = (range.len() / 2).to_string();
+        let head = [&b"HSETEX"[..], key, b"KEEPTTL", b"FIELDS", count.as_bytes()];
+        return cx.propagate(head.into_iter().chain(pairs));
+    }
+    cx.propagate([&b"HSET"[..], key].into_iter().chain(pairs));
+    if let Expiry::At(_) = expiry {
         let names = range.step_by(2).map(|index| args.get(index)).collect();
         propagate_expiry(cx, key, names, expiry);
     }
-    Ok(())
 }
 
 /// Tells of fields that were to be set and to expire at once where none was there: as in Valkey, a

@@ -2,7 +2,7 @@
 
 use super::add::put;
 use super::registers::{REGISTER_COUNT, dense_value};
-use super::sketch::{Draft, Encoding, HEADER_BYTES, Sketch};
+use super::sketch::{Draft, Encoding, HEADER_BYTES, Sketch, corrupt};
 use super::sparse::runs;
 use crate::access::context::Cx;
 use crate::access::options::is;
@@ -39,14 +39,21 @@ pub(super) fn pfdebug(cx: &mut Cx<'_, '_>) -> Outcome {
             if sketch.encoding != Encoding::Sparse {
                 return Err("ERR HLL encoding is not sparse".into());
             }
-            let shown: Vec<String> = runs(&sketch.contiguous()?[HEADER_BYTES..])
-                .map(|run| match (run.value, run.bytes) {
+            let (mut shown, mut registers) = (Vec::new(), 0);
+            for run in runs(&sketch.contiguous()?[HEADER_BYTES..]) {
+                registers += run.len;
+                if registers > REGISTER_COUNT {
+                    return Err(corrupt().into());
+                }
+                let text = match (run.value, run.bytes) {
                     (0, 1) => format!("z:{}", run.len),
                     (0, _) => format!("Z:{}", run.len),
                     (value, _) => format!("v:{value},{}", run.len),
-                })
-                .collect();
-            cx.reply.bulk(shown.join(" "));
+                };
+                let separator = if shown.is_empty() { "" } else { " " };
+                shown.extend_from_slice(format!("{separator}{text}").as_bytes());
+            }
+            cx.reply.bulk(shown);
         }
         () if is(subcommand, "ENCODING") => {
             make_raw(cx, key)?;

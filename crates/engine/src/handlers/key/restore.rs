@@ -19,7 +19,10 @@ use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::string::encoding_of;
-use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN, RESTORED_COPIES_MAX};
+use crate::limits::{
+    ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN, RESTORED_BYTES_MIN, RESTORED_COPIES_MAX,
+    RESTORED_RATIO_MAX,
+};
 use crate::memory::{self, Room};
 use crate::stored::draft::{
     BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, has_possible_length,
@@ -37,6 +40,7 @@ const TWICE: &str = "an element occurs twice";
 
 /// Fault of a payload whose collection has an element of more than 1 GiB.
 const TOO_LONG: &str = "an element is longer than any may be";
+const TOO_LARGE: &str = "it repeats names of fields that take far more memory than the payload";
 
 /// The error of a payload that cannot be read.
 const BAD_DATA: CommandError =
@@ -232,6 +236,9 @@ fn decode(
     mut take: impl FnMut(Item<'_>) -> Result<u64, Refusal>,
 ) -> Result<(), Refusal> {
     let (mut unasked_bytes, mut count, mut part) = (0, 0, part_name(encoding));
+    // Entries of a stream refer to names that each of them may have as a copy.
+    let bytes_max = RESTORED_BYTES_MIN.max(RESTORED_RATIO_MAX * payload.byte_count() as u64);
+    let mut bytes = 0;
     let decoded = payload.decode(|item| {
         count += 1;
         if matches!(item, Item::StreamState(_)) {
@@ -244,7 +251,12 @@ fn decode(
         }
         // The payload may have it compressed, so that it is longer than any request.
         room.check(RESTORED_COPIES_MAX * (pieces[0] + pieces[1]) as u64)?;
-        unasked_bytes += take(item)? + ELEMENT_OVERHEAD_BYTES;
+        let taken_bytes = take(item)?;
+        bytes += taken_bytes;
+        if bytes > bytes_max {
+            return Err(Refusal::damaged(TOO_LARGE));
+        }
+        unasked_bytes += taken_bytes + ELEMENT_OVERHEAD_BYTES;
         if unasked_bytes >= LARGE_BYTES_MIN {
             room.check(unasked_bytes)?;
             unasked_bytes = 0;

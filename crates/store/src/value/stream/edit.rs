@@ -111,7 +111,8 @@ impl<'h> StreamEdit<'h> {
         }
         meta.last_node.add(id, schema, fields.map(|(name, _)| name), &values);
         meta.state.last_id = id;
-        meta.state.entries_added += 1;
+        // As in Valkey: a payload may have the largest number.
+        meta.state.entries_added = meta.state.entries_added.wrapping_add(1);
         let base_ms = meta.base_ms;
         let stored_id = StoredId::of(id, base_ms).expect("no entry is before the first");
         let mut prefix = Bytes::from_slice(stored_id.bytes());

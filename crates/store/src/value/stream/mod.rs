@@ -58,5 +58,6 @@ pub use self::view::Stream;
 /// Most schemas of a stream.
 const SCHEMA_COUNT_MAX: u64 = 64;
 
-/// Longest names that become a schema, in bytes.
-const SCHEMA_BYTES_MAX: usize = 512;
+/// Longest names that become a schema, in bytes. An entry with longer ones has a node of its own
+/// under the default `stream-node-max-bytes`, so that it has its names to itself in Valkey too.
+const SCHEMA_BYTES_MAX: usize = 4096;

@@ -1,0 +1,126 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// refused requires an error that names the directive and holds a text.
+func refused(t *testing.T, conn *wire.Conn, name, value, want string) {
+	t.Helper()
+	reply, err := conn.Do("CONFIG", "SET", name, value)
+	if text := string(reply.Text); err != nil || !reply.IsError() || !strings.Contains(text, want) {
+		t.Errorf("CONFIG SET %s %s: %s, %v; want %s", name, value, text, err, want)
+	}
+}
+
+// A client that may change protected directives moves the snapshot, as in Valkey.
+func TestConfigSet_MovesTheSnapshot(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind, "--enable-protected-configs", "yes")
+		conn := server.Dial(t)
+		directory, err := filepath.EvalSymlinks(server.Directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saves := func(path string) {
+			t.Helper()
+			expectOK(t, conn, "SAVE")
+			if err := os.Remove(filepath.Join(directory, path)); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		within := func(path string) {
+			t.Helper()
+			want := filepath.Join(directory, path)
+			if reply := do(t, conn, "CONFIG", "GET", "dir"); string(reply.Items[1].Text) != want {
+				t.Errorf("%s: in %s, not %s", kind, reply.Items[1].Text, want)
+			}
+		}
+		expectOK(t, conn, "SET", "key", "value")
+		expectOK(t, conn, "CONFIG", "SET", "dbfilename", "other.rdb")
+		saves("other.rdb")
+		if err := os.MkdirAll(filepath.Join(directory, "below", "below"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"below", "below/below"} {
+			expectOK(t, conn, "CONFIG", "SET", "dir", "below")
+			within(path)
+			saves(path + "/other.rdb")
+		}
+		refused(t, conn, "dir", "none", "No such file or directory")
+		refused(t, conn, "dir", "", "dir can't be empty")
+		refused(t, conn, "dbfilename", "a/b", "dbfilename can't be a path, just a filename")
+		refused(t, conn, "dbfilename", "", "dbfilename can't be empty")
+		if reply, _ := conn.Do("CONFIG", "SET", "dir", directory, "hz", "x"); !reply.IsError() {
+			t.Errorf("%s: %v", kind, reply)
+		}
+		within("below/below")
+		expectOK(t, conn, "CONFIG", "SET", "dbfilename", "third.rdb", "dir", "..")
+		expectOK(t, conn, "DEBUG", "RELOAD")
+		if reply := do(t, conn, "GET", "key"); string(reply.Text) != "value" {
+			t.Errorf("%s: %v", kind, reply)
+		}
+		saves("below/third.rdb")
+	}
+}
+
+// The files of a log stay where they are: its next base would be elsewhere than what it goes on from.
+func TestConfigSet_KeepsTheDirectoryOfALog(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--enable-protected-configs", "yes",
+		"--appendonly", "yes")
+	conn := server.Dial(t)
+	refused(t, conn, "dir", "/", "the append only file is in the present directory")
+	expectOK(t, conn, "CONFIG", "SET", "dir", server.Directory)
+	expectOK(t, conn, "CONFIG", "SET", "appendonly", "no")
+	below := filepath.Join(server.Directory, "below")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	expectOK(t, conn, "CONFIG", "SET", "dir", "below")
+	expectOK(t, conn, "CONFIG", "SET", "appendonly", "yes")
+	waitFor(t, "the first base", func() bool {
+		names, _ := filepath.Glob(filepath.Join(below, "appendonlydir", "*.manifest"))
+		return len(names) == 1
+	})
+}
+
+// Names that the start refuses are refused by the check, each with its directive.
+func TestCheckConfig_JudgesNamesOfFiles(t *testing.T) {
+	for directive, values := range map[string][]string{
+		"dbfilename":     {"a/b", "", ".."},
+		"appendfilename": {"../x.aof", "", "/x"},
+		"appenddirname":  {"/tmp/x", "", "."},
+		"logfile":        {"/no/where/log", "/tmp"},
+	} {
+		for _, value := range values {
+			output, status := runServer(t, "--"+directive, value, "--check-config")
+			if status != 2 || !strings.Contains(output, directive) {
+				t.Errorf("--%s %q: status %d\n%s", directive, value, status, output)
+			}
+		}
+	}
+}
+
+func TestACLSave_TellsTheLogWhatFailed(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := instance.Start(t, instance.Subject, "--aclfile", users)
+	conn := server.Dial(t)
+	if err := os.RemoveAll(filepath.Dir(users)); err != nil {
+		t.Fatal(err)
+	}
+	if reply, _ := conn.Do("ACL", "SAVE"); !reply.IsError() {
+		t.Fatalf("ACL SAVE: %v", reply)
+	}
+	waitFor(t, "a line of the log", func() bool {
+		return strings.Contains(server.Log(), "for ACL SAVE to "+users+": No such file or directory")
+	})
+}

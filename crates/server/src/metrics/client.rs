@@ -68,10 +68,10 @@ impl Client {
     /// Events to wait for. A client that receives its answer, or whose input may have a request, is
     /// not read: pipelined requests wait.
     pub(super) fn interest(&self) -> PollFlags {
-        match self.may_ask {
-            _ if self.is_answering() => PollFlags::OUT,
-            true => PollFlags::empty(),
-            false => PollFlags::IN,
+        match () {
+            () if self.is_answering() => PollFlags::OUT,
+            () if self.may_ask => PollFlags::empty(),
+            () => PollFlags::IN,
         }
     }
 

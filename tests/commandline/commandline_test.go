@@ -111,7 +111,7 @@ func TestHelp_ExamplesOfTheServerAreAccepted(t *testing.T) {
 
 // A text that cannot be written is lost, and nothing else: the exit status is the one of the
 // command, or 1 where the text was all that was asked for.
-func TestServer_EndsInOrderWhereItsTextCannotBeWritten(t *testing.T) {
+func TestParts_EndInOrderWhereTheirTextCannotBeWritten(t *testing.T) {
 	binary, log := needTidemill(t), filepath.Join(t.TempDir(), "log")
 	// The checksum of a file of version 4 is not looked at.
 	snapshot := filepath.Join(t.TempDir(), "empty.rdb")
@@ -135,6 +135,11 @@ func TestServer_EndsInOrderWhereItsTextCannotBeWritten(t *testing.T) {
 		"check-rdb " + snapshot + " >/dev/full":             1,
 		"check-rdb " + snapshot + " | true":                 0,
 		"check-rdb /dev/null | true":                        1,
+		"tune --help >/dev/full":                            1,
+		"tune --help | true":                                0,
+		"tune no-such-command 2>/dev/full":                  2,
+		"bench --help >/dev/full":                           1,
+		"bench --help | true":                               0,
 		"server --port 0 --save '' >/dev/full 2>/dev/full":  1,
 	} {
 		command := exec.Command("bash", "-o", "pipefail", "-c", `"$0" `+line, binary)

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use crate::console::note;
+use crate::console::{note, print_text};
 use crate::load::Stop;
 
 pub use ab::{AbFlags, judge_change};
@@ -44,6 +44,22 @@ pub fn run_bench(args: Vec<OsString>) -> ExitCode {
 /// Runs `tidemill experiment` with the arguments that follow the subcommand. Blocks until it ends.
 pub fn run_experiment(args: Vec<OsString>) -> ExitCode {
     experiment::main(args)
+}
+
+/// Prints the help that was asked for, or the parser's complaint; gives the exit status.
+fn refuse(part: &str, error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        // Lost when it cannot be written: the exit status remains.
+        let _ = error.print();
+        return ExitCode::from(EXIT_USAGE);
+    }
+    match print_text(error.to_string()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            note(format_args!("{part}: {error}"));
+            ExitCode::from(EXIT_TROUBLE)
+        }
+    }
 }
 
 /// SIGINT, SIGTERM and SIGHUP set `stop`, each time: a second one must not leave servers behind,

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use tidemill_server::cli::{nearest, print};
 
-use reference::{EXAMPLES, PARTS, SHELLS};
+use reference::{EXAMPLES, PARTS};
 
 /// The fewest resident bytes per key of those compared (docs/decisions/jemalloc.md).
 #[global_allocator]
@@ -57,10 +57,10 @@ fn completions(words: &[OsString]) -> ExitCode {
     if words.len() == 1 && matches!(&*shell, "-h" | "--help") {
         return print(COMPLETIONS_USAGE);
     }
-    if words.len() == 1 && SHELLS.contains(&&*shell) {
-        // A reader that is gone needs no script.
-        let _ = reference::write_completions(&shell, &mut io::stdout().lock());
-        return ExitCode::SUCCESS;
+    if let [_] = words
+        && let Some(script) = reference::completions(&shell)
+    {
+        return print(&script);
     }
     let _ = io::stderr().write_all(COMPLETIONS_USAGE.as_bytes());
     ExitCode::from(2)

@@ -4,7 +4,7 @@
 //! It is no parser: `main` picks the part by its first word, so that a server starts without a tree
 //! of all flags.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use clap::builder::PossibleValuesParser;
@@ -31,23 +31,18 @@ Examples:
   source <(tidemill completions bash)
 ";
 
-/// Writes the completion script of a shell; `false` when the shell is none of [`SHELLS`].
-///
-/// # Errors
-///
-/// Errors of the writer.
-pub fn write_completions(shell: &str, out: &mut impl Write) -> io::Result<bool> {
+/// The completion script of a shell; `None` when the shell is none of [`SHELLS`].
+pub fn completions(shell: &str) -> Option<String> {
     let shell = match shell {
         "bash" => Shell::Bash,
         "zsh" => Shell::Zsh,
         "fish" => Shell::Fish,
-        _ => return Ok(false),
+        _ => return None,
     };
-    // `generate` panics when its writer fails, and a reader may be gone.
+    // `generate` panics when its writer fails: never the standard output.
     let mut script = Vec::new();
     generate(shell, &mut program(), "tidemill", &mut script);
-    out.write_all(&script)?;
-    Ok(true)
+    Some(String::from_utf8_lossy(&script).into_owned())
 }
 
 /// Writes the manual pages of the program, of each part and of each command of a part into a
@@ -237,9 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_shell_writes_nothing() {
-        let mut out = Vec::new();
-        assert!(!write_completions("tcsh", &mut out).expect("a Vec takes everything"));
-        assert!(out.is_empty());
+    fn only_known_shells_have_a_script() {
+        assert_eq!(completions("tcsh"), None);
+        assert!(SHELLS.iter().all(|shell| completions(shell).is_some()));
     }
 }

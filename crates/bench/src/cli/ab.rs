@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::outputs;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, end_on_signals};
-use crate::console::note;
+use crate::console::{note, print_text};
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
 use crate::experiment::measure::{RunPlan, foreign_keys, measure_once};
 use crate::experiment::metrics::{METRICS, Metric};
@@ -97,9 +97,13 @@ pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
     };
     match judge(change, plan, metric, &arm, &load, &stop) {
         Ok(judgement) => {
-            // The status tells whether the change is in force, also when the report cannot be
+            // The status tells whether the change is in force, also when a report cannot be
             // written.
-            if let Err(error) = report(&judgement, metric, plan, flags) {
+            let written = [
+                table(&judgement, metric, plan).and_then(print_text),
+                json_report(&judgement, plan, flags),
+            ];
+            for error in written.iter().filter_map(|result| result.as_ref().err()) {
                 note(format_args!("tidemill ab: cannot write the report: {error}"));
             }
             ExitCode::from(if judgement.kept { 0 } else { EXIT_REVERTED })
@@ -115,12 +119,10 @@ pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
     }
 }
 
-fn report(judgement: &Judgement, metric: &Metric, plan: Plan, flags: &AbFlags) -> io::Result<()> {
-    if let Some(path) = &flags.json {
-        let document = document(judgement, flags, plan.seed);
-        outputs::write(path, serde_json::to_string_pretty(&document)? + "\n")?;
-    }
-    write_table(&mut io::stdout().lock(), judgement, metric, plan)
+fn json_report(judgement: &Judgement, plan: Plan, flags: &AbFlags) -> io::Result<()> {
+    let Some(path) = &flags.json else { return Ok(()) };
+    let document = document(judgement, flags, plan.seed);
+    outputs::write(path, serde_json::to_string_pretty(&document)? + "\n")
 }
 
 fn judge(
@@ -164,6 +166,9 @@ fn check(flags: &AbFlags) -> Result<(&'static Metric, Arm, Load), String> {
     if !(0.0..1.0).contains(&flags.threshold) {
         return Err("--threshold: a fraction, 0.02 for 2 %".into());
     }
+    if let Some(path) = &flags.json {
+        outputs::check(path).map_err(|error| format!("--json: {error}"))?;
+    }
     let (settings, _) = super::settings::settings_from_words(&flags.load)
         .map_err(|error| format!("--load: {error}"))?;
     let address = flags.server.is_none().then(|| {
@@ -178,12 +183,8 @@ fn check(flags: &AbFlags) -> Result<(&'static Metric, Arm, Load), String> {
     Ok((metric, arm, Load { name: "ab".into(), flags: flags.load.clone(), ..Load::default() }))
 }
 
-fn write_table(
-    out: &mut dyn Write,
-    judgement: &Judgement,
-    metric: &Metric,
-    plan: Plan,
-) -> io::Result<()> {
+fn table(judgement: &Judgement, metric: &Metric, plan: Plan) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
     writeln!(out, "{}, {} blocks, seed {}", metric.title, plan.blocks, plan.seed)?;
     for (name, values) in ["without", "without again", "with"].iter().zip(&judgement.values) {
         let Some(summary) = Summary::of(values) else { continue };
@@ -204,7 +205,8 @@ fn write_table(
             found.verdict
         )?;
     }
-    writeln!(out, "{}", if judgement.kept { "kept" } else { "reverted" })
+    writeln!(out, "{}", if judgement.kept { "kept" } else { "reverted" })?;
+    Ok(out)
 }
 
 fn document(judgement: &Judgement, flags: &AbFlags, seed: u64) -> serde_json::Value {

@@ -12,8 +12,10 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::cli::flags::Flags;
 use crate::cli::outputs;
 use crate::cli::settings;
-use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
-use crate::console::{note, print};
+use crate::cli::{
+    EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals, refuse,
+};
+use crate::console::{note, print, print_text};
 use crate::load::preload::{foreign_keys_warning, remove_all_keys, write_all_keys};
 use crate::load::settings::Target;
 use crate::load::{LoadError, Progress, RunResult, Settings, Stop, run};
@@ -109,10 +111,7 @@ fn parse(args: Vec<OsString>) -> Result<(Flags, Settings), ExitCode> {
         .and_then(|matches| Ok((Flags::from_arg_matches(&matches)?, matches)));
     let (flags, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => {
-            let _ = error.print();
-            return Err(ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 }));
-        }
+        Err(error) => return Err(refuse("tidemill bench", &error)),
     };
     let settings = settings::from_flags(&flags, &matches).and_then(|settings| {
         check_outputs(&flags).map_err(|error| format!("cannot write the report: {error}"))?;
@@ -190,10 +189,7 @@ fn by_line(flags: &Flags) -> bool {
 }
 
 fn text_report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Result<()> {
-    let mut out: Box<dyn Write> = match &flags.out_file {
-        Some(path) => Box::new(outputs::create(path)?),
-        None => Box::new(io::stdout().lock()),
-    };
+    let mut out = Vec::new();
     writeln!(out, "{:<9} Threads", settings.threads)?;
     writeln!(out, "{:<9} Connections per thread", settings.connections)?;
     match settings.end {
@@ -209,7 +205,10 @@ fn text_report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io:
         write_table(&mut out, &title, &table, !flags.hide_histogram && !flags.native)?;
         write_bottleneck(&mut out, settings, result, &result.server)?;
     }
-    out.flush()
+    match &flags.out_file {
+        Some(path) => outputs::write(path, out),
+        None => print_text(out),
+    }
 }
 
 fn hdr_files(

@@ -1,7 +1,7 @@
 //! `tidemill experiment`: init, list, run, ab.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,8 +10,11 @@ use std::sync::atomic::AtomicBool;
 use clap::{Parser, Subcommand};
 
 use crate::cli::ab::{self, AbFlags, ChangeFlags};
-use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, end_on_signals};
-use crate::console::{note, print};
+use crate::cli::outputs;
+use crate::cli::{
+    EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, end_on_signals, refuse,
+};
+use crate::console::{note, print, print_text};
 use crate::experiment::analysis::{Analysis, analyse};
 use crate::experiment::html::html_document;
 use crate::experiment::record::ExperimentOutcome;
@@ -83,19 +86,11 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     let args = std::iter::once(OsString::from("tidemill experiment")).chain(args);
     let flags = match Flags::try_parse_from(args) {
         Ok(flags) => flags,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
-        }
+        Err(error) => return refuse("tidemill experiment", &error),
     };
     let (code, result) = match flags.action {
         Action::Init { file } => (EXIT_USAGE, init(&file)),
-        Action::List => {
-            for experiment in shipped() {
-                print(experiment.name);
-            }
-            return ExitCode::SUCCESS;
-        }
+        Action::List => (EXIT_TROUBLE, list()),
         Action::Ab { change, flags } => return ab::main(change, &flags),
         Action::Run { experiment, blocks, seconds, out, change_machine } => {
             match load_spec(&experiment, blocks, seconds) {
@@ -119,11 +114,16 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     }
 }
 
+fn list() -> Result<(), String> {
+    let names: String = shipped().iter().map(|one| format!("{}\n", one.name)).collect();
+    print_text(names).map_err(|error| error.to_string())
+}
+
 fn init(file: &Path) -> Result<(), String> {
     let mut options = std::fs::OpenOptions::new();
     let created = options.write(true).create_new(true).open(file);
     created
-        .and_then(|mut created| io::Write::write_all(&mut created, TEMPLATE.as_bytes()))
+        .and_then(|mut created| created.write_all(TEMPLATE.as_bytes()))
         .map_err(|error| format!("{}: {error}", file.display()))?;
     print(format_args!("{} written; run it: tidemill experiment run {0}", file.display()));
     Ok(())
@@ -171,15 +171,22 @@ fn run(spec: &Spec, out: &Path, change_machine: bool) -> Result<ExitCode, String
         return Ok(ExitCode::from(EXIT_UNREACHABLE));
     }
     let analysis = analyse(&outcome);
-    write_files(&outcome, &analysis, out).map_err(|error| error.to_string())?;
-    write_report(&mut io::stdout().lock(), &outcome, &analysis)
+    write_files(&outcome, &analysis, out)
+        .and_then(|()| print_report(&outcome, &analysis, out))
         .map_err(|error| error.to_string())?;
-    print(format_args!("\n{}", out.join("report.html").display()));
     Ok(ExitCode::from(if outcome.interrupted { EXIT_INTERRUPTED } else { 0 }))
+}
+
+/// Prints the report and the path of its page.
+fn print_report(outcome: &ExperimentOutcome, analysis: &Analysis, out: &Path) -> io::Result<()> {
+    let mut text = Vec::new();
+    write_report(&mut text, outcome, analysis)?;
+    writeln!(text, "\n{}", out.join("report.html").display())?;
+    print_text(text)
 }
 
 fn write_files(outcome: &ExperimentOutcome, analysis: &Analysis, out: &Path) -> io::Result<()> {
     let document = json_document(outcome, analysis);
-    std::fs::write(out.join("report.json"), serde_json::to_string_pretty(&document)? + "\n")?;
-    std::fs::write(out.join("report.html"), html_document(outcome, analysis))
+    outputs::write(&out.join("report.json"), serde_json::to_string_pretty(&document)? + "\n")?;
+    outputs::write(&out.join("report.html"), html_document(outcome, analysis))
 }

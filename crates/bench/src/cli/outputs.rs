@@ -1,16 +1,10 @@
 //! Files of reports. They are looked at before a load, which may take hours, and named when one
 //! cannot be written.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use rustix::fs::{Access, access};
-
-/// Creates a file, or empties it; an error names it.
-pub(super) fn create(path: &Path) -> io::Result<File> {
-    File::create(path).map_err(|error| named(path, &error))
-}
 
 /// Writes a whole file; an error names it.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {

@@ -24,7 +24,8 @@ pub fn run_experiment(
     stop: &Stop,
     mut on_line: impl FnMut(&str),
 ) -> Result<ExperimentOutcome, String> {
-    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
     let shown = spec.without_secrets();
     let mut journal = Journal::open(&directory.join("journal.jsonl"), &shown)?;
     let seed = journal.seed;

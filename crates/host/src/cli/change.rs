@@ -4,6 +4,7 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 
 use super::arguments::{AbArguments, ApplyArguments, RevertArguments, VerifyArguments};
+use super::console::note;
 use super::{Outcome, STATUS_LEFT, examine, show};
 use crate::capture;
 use crate::facts::Host;
@@ -90,7 +91,7 @@ pub(super) fn compare(
     };
     let mut trial = Trial::new(root, &arguments.rule, &findings)?;
     let rule = trial.rule();
-    eprintln!("if this process is killed, undo with: tidemill tune revert --only {rule}");
+    note(format_args!("if this process is killed, undo with: tidemill tune revert --only {rule}"));
     let plan = TrialPlan {
         load: arguments.load.clone(),
         metric: arguments.metric.clone(),

@@ -13,6 +13,7 @@ use rustix::process::{Resource, Rlimit};
 
 use super::Outcome;
 use super::arguments::{Cpus, HugePages, MemoryNode, PolicyName, RunArguments};
+use super::console::note;
 use crate::apply::{self, MemoryPolicy, Policy};
 use crate::placement::{Allowed, Placement, PlacementOptions, plan};
 use crate::topology::Topology;
@@ -32,7 +33,7 @@ pub(super) fn launch(arguments: &RunArguments) -> Result<Outcome, String> {
         request_huge_pages(&mut command);
     }
     let error = command.exec();
-    eprintln!("tidemill tune: {}: {error}", program.to_string_lossy());
+    note(format_args!("tidemill tune: {}: {error}", program.to_string_lossy()));
     let is_absent = error.kind() == io::ErrorKind::NotFound;
     let status = if is_absent { STATUS_NOT_FOUND } else { STATUS_NOT_STARTED };
     Ok(Outcome { text: String::new(), status })

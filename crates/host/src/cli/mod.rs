@@ -4,10 +4,12 @@
 //! read what it needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1
 //! (advice) or 3 (a problem), `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0,
 //! or 1 when something was refused or left alone. `ab` ends as its judge does: with 0 when the
-//! change was kept; `run` as the command does.
+//! change was kept; `run` as the command does. A text that cannot be written is 1, unless its
+//! reader is gone.
 
 mod arguments;
 mod change;
+mod console;
 mod examine;
 mod launch;
 mod show;
@@ -15,7 +17,6 @@ mod show;
 mod tests;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -23,11 +24,14 @@ use clap::{CommandFactory, Parser};
 
 use crate::tune::Judge;
 use arguments::{Arguments, Command};
+use console::{note, print};
 
 /// Wrong usage, or something needed cannot be read; nothing was changed.
 const STATUS_USAGE: u8 = 2;
 /// Something was refused or left alone.
 const STATUS_LEFT: u8 = 1;
+/// The text of a command cannot be written.
+const STATUS_UNWRITTEN: u8 = 1;
 
 /// Output of a command and its exit status.
 struct Outcome {
@@ -62,34 +66,40 @@ pub fn run(args: Vec<OsString>, judge: Option<&dyn Judge>) -> ExitCode {
         Command::Verify(arguments) => change::verify(&arguments),
     };
     match outcome {
-        Ok(outcome) => {
-            // A reader that went away, such as `head`, is no error of ours.
-            let _ = std::io::stdout().write_all(outcome.text.as_bytes());
-            ExitCode::from(outcome.status)
-        }
+        Ok(outcome) => conclude(&outcome),
         Err(message) => complain(&message),
     }
 }
 
+/// Prints the output of a command; gives its status, or another one when it cannot be written.
+fn conclude(outcome: &Outcome) -> ExitCode {
+    match print(&outcome.text) {
+        Ok(()) => ExitCode::from(outcome.status),
+        Err(message) => {
+            note(format_args!("tidemill tune: {message}"));
+            ExitCode::from(STATUS_UNWRITTEN)
+        }
+    }
+}
+
 fn complain(message: &str) -> ExitCode {
-    eprintln!("tidemill tune: {message}");
+    note(format_args!("tidemill tune: {message}"));
     ExitCode::from(STATUS_USAGE)
 }
 
 /// Help where it was asked for or nothing else was said, else the parser's complaint in one line.
 fn refuse(error: &clap::Error) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp => {
-            print!("{error}");
-            return ExitCode::SUCCESS;
+        ErrorKind::DisplayHelp => conclude(&Outcome { text: error.to_string(), status: 0 }),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            note(error.to_string().trim_end());
+            ExitCode::from(STATUS_USAGE)
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => eprint!("{error}"),
         _ => {
             let text = error.to_string();
             let told: Vec<&str> =
                 text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-            return complain(told.join(" ").trim_start_matches("error: "));
+            complain(told.join(" ").trim_start_matches("error: "))
         }
     }
-    ExitCode::from(STATUS_USAGE)
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // A helper that fails fails its test.
 
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,19 @@ pub fn server() -> Server {
         command
     };
     Server::start(start).unwrap()
+}
+
+/// File of an experiment with two arms, in a directory of its own.
+pub fn experiment_file(directory: &Path, arm: &str, blocks: u32, flags: &str) -> String {
+    let arms: String =
+        ["a", "b"].map(|name| format!("[[arm]]\nname = \"{name}\"\n{arm}\n")).concat();
+    let text = format!(
+        "name = \"e\"\nblocks = {blocks}\n{arms}\
+         [[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 {flags}\"\n"
+    );
+    let file = directory.join("e.toml");
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
 }
 
 /// The status of a child that is to end by itself.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, Nothing, ended, server, signal, tidemill};
+use crate::common::{LONG, Nothing, ended, experiment_file, server, signal, tidemill};
 
 fn bench(words: &str) -> Output {
     let words: Vec<&str> = ["bench"].into_iter().chain(words.split_whitespace()).collect();
@@ -114,19 +114,6 @@ fn init_writes_a_file_that_runs_and_never_writes_over_one() {
     assert!(says.contains("experiment.toml: line 4, column 10: "), "{says}");
 }
 
-/// An experiment with two arms, in a directory of its own.
-fn experiment(directory: &Path, arm: &str, blocks: u32, flags: &str) -> String {
-    let arms: String =
-        ["a", "b"].map(|name| format!("[[arm]]\nname = \"{name}\"\n{arm}\n")).concat();
-    let text = format!(
-        "name = \"e\"\nblocks = {blocks}\n{arms}\
-         [[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 {flags}\"\n"
-    );
-    let file = directory.join("e.toml");
-    std::fs::write(&file, text).unwrap();
-    file.display().to_string()
-}
-
 fn run(file: &str, out: &Path) -> Child {
     let mut command = tidemill(&["experiment", "run", file, "--out"]);
     command.arg(out).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -151,7 +138,7 @@ fn signals_end_an_experiment_and_its_servers_however_often_they_come() {
         let directory = tempfile::tempdir().unwrap();
         let arm = "server = \"{tidemill} server --port {port} --bind 127.0.0.1 --save '' \
                --worker-threads 1\"";
-        let file = experiment(directory.path(), arm, 2, "--test-time 600");
+        let file = experiment_file(directory.path(), arm, 2, "--test-time 600");
         let out = directory.path().join("out");
         let mut child = run(&file, &out);
         let start = Instant::now();
@@ -183,7 +170,7 @@ fn experiment_killed_at_any_moment_resumes_and_no_run_is_lost() {
     let nothing = Nothing::start();
     let directory = tempfile::tempdir().unwrap();
     let arm = format!("address = \"127.0.0.1:{}\"", nothing.port);
-    let file = experiment(directory.path(), &arm, 5, "--test-time 0.05");
+    let file = experiment_file(directory.path(), &arm, 5, "--test-time 0.05");
     let out = directory.path().join("out");
     let journal = || std::fs::read_to_string(out.join("journal.jsonl")).unwrap_or_default();
     let whole = |text: &str| text.rfind('\n').map_or(0, |at| at + 1);

@@ -6,5 +6,6 @@ mod common;
 mod commit;
 mod doctor;
 mod load;
+mod output;
 mod redis_rs;
 mod tune_ab;

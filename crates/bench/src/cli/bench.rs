@@ -52,7 +52,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         note(format_args!("tidemill bench: {warning}"));
     }
     if flags.preload
-        && let Err(error) = write_all_keys(&settings)
+        && let Err(error) = write_all_keys(&settings, &stop)
     {
         note(format_args!("tidemill bench: {error}"));
         return ExitCode::from(EXIT_UNREACHABLE);
@@ -70,6 +70,8 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     }
     if !results.is_empty() {
         is_complete &= report(&flags, &settings, &results);
+    } else if failure.is_none() {
+        note("tidemill bench: stopped before the load began: there is no report");
     }
     match failure {
         Some(_) => ExitCode::from(EXIT_UNREACHABLE),
@@ -78,7 +80,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The runs that were made, and why there are no more.
+/// The runs that were made, and why there are no more. None at all when `stop` was set before.
 fn all_runs(
     flags: &Flags,
     settings: &Settings,
@@ -86,12 +88,12 @@ fn all_runs(
 ) -> (Vec<RunResult>, Option<LoadError>) {
     let mut results = Vec::new();
     for number in 1..=flags.run_count {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         match one_run(settings, flags.server_pid, stop, number) {
             Ok(result) => results.push(result),
             Err(error) => return (results, Some(error)),
-        }
-        if stop.load(Ordering::Relaxed) {
-            break;
         }
     }
     (results, None)
@@ -274,8 +276,9 @@ fn titled<'a>(flags: &Flags, results: &'a [RunResult]) -> Vec<(String, &'a RunRe
     titled
 }
 
+/// Exit status behind runs without a failure; no run at all was stopped before it.
 fn exit_code(results: &[RunResult]) -> ExitCode {
-    if results.iter().any(|result| result.interrupted) {
+    if results.is_empty() || results.iter().any(|result| result.interrupted) {
         return ExitCode::from(EXIT_INTERRUPTED);
     }
     let troubled = results.iter().any(|result| {

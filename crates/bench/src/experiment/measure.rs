@@ -179,14 +179,14 @@ fn by_load(
         if settings.0.target.tls.is_some() {
             settings.0.target.endpoint = Endpoint::Tcp("127.0.0.1".into(), server.tls_port);
         }
-        let settings = prepare(settings, record.block)?;
+        let settings = prepare(settings, record.block, stop)?;
         loads.push((settings, Some(server.pid())));
     }
     if let Some(address) = &arm.address {
         let (host, port) = place(address).ok_or("address: not host:port")?;
         let endpoint = Endpoint::Tcp(host.to_string(), port);
         let settings = settings_of(arm, load, endpoint, "")?;
-        loads.push((prepare(settings, record.block)?, None));
+        loads.push((prepare(settings, record.block, stop)?, None));
     }
     let watched = loads.first().filter(|_| marks).map(|(settings, _)| &settings.target);
     let (results, seen) = watching(watched, || run_side_by_side(&loads, stop));
@@ -274,11 +274,21 @@ fn settings_of(
 }
 
 /// The settings for a block; writes the keys if they are wanted before the load.
-fn prepare((mut settings, preload): (Settings, bool), block: usize) -> Result<Settings, String> {
+///
+/// # Errors
+/// When the keys cannot be written, or `stop` was set meanwhile.
+fn prepare(
+    (mut settings, preload): (Settings, bool),
+    block: usize,
+    stop: &Stop,
+) -> Result<Settings, String> {
     // Every block draws other keys; all arms of a block the same.
     settings.seeds.run = crate::load::keys::mix(settings.seeds.run, block as u64);
     if preload {
-        write_all_keys(&settings)?;
+        write_all_keys(&settings, stop)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err("preload: stopped".into());
+        }
     }
     Ok(settings)
 }

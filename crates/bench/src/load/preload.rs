@@ -1,24 +1,28 @@
 //! Writes the keys before a run, and removes them after it; looks first whether others are there.
 
-use crate::load::Settings;
+use std::sync::atomic::Ordering;
+
 use crate::load::cluster::Cluster;
 use crate::load::control::{Control, Reply};
 use crate::load::keys::Random;
 use crate::load::settings::Endpoint;
 use crate::load::values::Slab;
+use crate::load::{Settings, Stop};
 
 /// Requests sent before their replies are waited for.
 const IN_FLIGHT: u64 = 256;
 
 /// Writes every key once, so that reads find something. Blocks; one connection per server,
-/// pipelined.
+/// pipelined. `stop` ends it behind the requests that are on their way, without an error.
 ///
 /// # Errors
 /// When a server cannot be reached or refuses a write.
-pub(crate) fn write_all_keys(settings: &Settings) -> Result<(), String> {
+pub(crate) fn write_all_keys(settings: &Settings, stop: &Stop) -> Result<(), String> {
     let slab = Slab::new(&settings.values, &settings.keys, settings.seeds.run, settings.verify);
     let mut random = Random::new(settings.seeds.run);
-    for_each_key(settings, |control, number, key| {
+    // Relaxed: nothing but the flag is read.
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    for_each_key(settings, is_stopped, |control, number, key| {
         let value = slab.bytes(slab.draw(number, &mut random));
         control.send(&[b"SET".as_slice(), key, value])
     })
@@ -31,7 +35,9 @@ pub(crate) fn write_all_keys(settings: &Settings) -> Result<(), String> {
 /// # Errors
 /// When a server cannot be reached or refuses.
 pub(crate) fn remove_all_keys(settings: &Settings) -> Result<(), String> {
-    for_each_key(settings, |control, _, key| control.send(&[b"UNLINK".as_slice(), key]))
+    // A signal ends the load, not the clean-up behind it.
+    let goes_on = || false;
+    for_each_key(settings, goes_on, |control, _, key| control.send(&[b"UNLINK".as_slice(), key]))
         .map_err(|error| format!("clean-up: {error}"))
 }
 
@@ -69,8 +75,10 @@ fn endpoints(settings: &Settings) -> std::io::Result<(Vec<Endpoint>, Option<Clus
     Ok((cluster.nodes(), Some(cluster)))
 }
 
+/// Sends a request for each key and waits for the replies; looks at `is_stopped` before each batch.
 fn for_each_key(
     settings: &Settings,
+    is_stopped: impl Fn() -> bool,
     mut send: impl FnMut(&mut Control, u64, &[u8]) -> std::io::Result<()>,
 ) -> Result<(), String> {
     let target = &settings.target;
@@ -83,6 +91,9 @@ fn for_each_key(
         .map_err(|error| error.to_string())?;
     let mut waiting = 0;
     for number in keys.minimum..=keys.maximum {
+        if waiting == 0 && is_stopped() {
+            return Ok(());
+        }
         let node = match &cluster {
             None => 0,
             Some(cluster) => cluster.node_of(number).ok_or("a slot is served by nobody")?,

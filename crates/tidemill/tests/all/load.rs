@@ -2,6 +2,8 @@
 //! leave behind.
 #![allow(clippy::unwrap_used)] // helpers of tests; the lint knows only test functions
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -163,6 +165,53 @@ fn signals_end_an_experiment_and_its_servers_however_often_they_come() {
         assert!(left.is_empty(), "{name}: {left:?} go on");
         assert_eq!(status.code(), Some(130), "{name}: {status}");
     }
+}
+
+/// Keys that no machine writes while a test waits.
+const ENDLESS: &str = "--preload --key-maximum 1000000000000";
+
+/// The first line of a server's answer.
+fn ask(port: u16, command: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line
+}
+
+/// Sends a signal once keys are written to an empty server, and gives the status.
+fn end_at_first_key(port: u16, child: &mut Child, name: &str) -> Option<i32> {
+    let start = Instant::now();
+    while ask(port, "DBSIZE") == ":0\r\n" {
+        assert!(start.elapsed() < LONG, "the preload never begins");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(child, name);
+    let status = ended(child).code();
+    assert_eq!(ask(port, "FLUSHALL"), "+OK\r\n");
+    status
+}
+
+#[test]
+fn a_signal_ends_the_preload_before_the_load() {
+    let server = server();
+    for name in ["TERM", "INT"] {
+        let words = format!("bench -p {} -t 1 -c 1 -n 1 {ENDLESS}", server.port);
+        let mut command = tidemill(&words.split(' ').collect::<Vec<_>>());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(end_at_first_key(server.port, &mut child, name), Some(130), "{name}");
+        let says = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        assert!(says.contains("stopped before the load began"), "{name}: {says}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arm = format!("address = \"127.0.0.1:{}\"", server.port);
+    let flags = format!("--test-time 0.05 {ENDLESS}");
+    let file = experiment_file(directory.path(), &arm, 1, &flags);
+    let out = directory.path().join("out");
+    let mut child = run(&file, &out);
+    assert_eq!(end_at_first_key(server.port, &mut child, "INT"), Some(130));
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
+    assert_eq!(journal.lines().count(), 1, "{journal}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::hardware::HardwareUsage;
@@ -156,25 +157,19 @@ pub fn run(
     let observe = || Observation::take(settings, &server_pids);
     let ready = Barrier::new(settings.threads as usize + 1);
     let failed = AtomicBool::new(false);
+    let all_started = Mutex::new(false);
     // Set by the main thread between the two barriers.
     let epoch = std::sync::OnceLock::new();
     let running = AtomicU64::new(u64::from(settings.threads));
     std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..settings.threads as usize)
-            .map(|index| {
-                let start =
-                    Start { shared: &shared, ready: &ready, failed: &failed, epoch: &epoch };
-                let running = &running;
-                std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(
-                    scope,
-                    move || {
-                        let _done = Done(running);
-                        start.work(index)
-                    },
-                )
-            })
-            .collect::<io::Result<_>>()
-            .map_err(LoadError::System)?;
+        let start = Start {
+            shared: &shared,
+            all_started: &all_started,
+            ready: &ready,
+            failed: &failed,
+            epoch: &epoch,
+        };
+        let handles = start_threads(scope, start, &running).map_err(LoadError::System)?;
         ready.wait();
         let start = Instant::now();
         let mut shown = Duration::ZERO;
@@ -213,6 +208,31 @@ pub fn run(
             ..gather(settings, results, started_ms, interrupted)
         })
     })
+}
+
+/// Starts the load threads, or none that loads.
+///
+/// # Errors
+/// When the system refuses one; the others end then.
+fn start_threads<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    start: Start<'env>,
+    running: &'env AtomicU64,
+) -> io::Result<Vec<ScopedJoinHandle<'scope, Result<WorkerResult, LoadError>>>> {
+    let mut all_started = start.all_started.lock().unwrap_or_else(PoisonError::into_inner);
+    let begin = |index: usize| {
+        let work = move || {
+            let _done = Done(running);
+            start.work(index)
+        };
+        std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, work)
+    };
+    let threads = 0..start.shared.settings.threads as usize;
+    let handles = threads.map(begin).collect::<io::Result<Vec<_>>>().map_err(|error| {
+        io::Error::new(error.kind(), format!("a load thread cannot be started: {error}"))
+    })?;
+    *all_started = true;
+    Ok(handles)
 }
 
 /// State that the threads of a run share.
@@ -356,8 +376,12 @@ impl Drop for Passage<'_, '_> {
 }
 
 /// Parameters of a thread's start.
+#[derive(Clone, Copy)]
 struct Start<'a> {
     shared: &'a Shared,
+    /// Locked until all threads are started; false then if one could not be. The others must not
+    /// wait for it at the barrier, which counts all of them.
+    all_started: &'a Mutex<bool>,
     ready: &'a Barrier,
     failed: &'a AtomicBool,
     epoch: &'a std::sync::OnceLock<Instant>,
@@ -366,6 +390,9 @@ struct Start<'a> {
 impl Start<'_> {
     /// Connects, waits for the others, loads.
     fn work(&self, index: usize) -> Result<WorkerResult, LoadError> {
+        if !*self.all_started.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(WorkerResult::empty());
+        }
         let settings = &self.shared.settings;
         let passage = Passage(self);
         place(settings, index);

@@ -215,6 +215,24 @@ fn a_signal_ends_the_preload_before_the_load() {
 }
 
 #[test]
+fn a_thread_that_cannot_be_started_ends_the_load_with_the_systems_error() {
+    let nothing = Nothing::start();
+    // Room for some of the stacks and not for all.
+    let script = format!(
+        "ulimit -v 2097152; exec \"$0\" bench -p {} -t 16 -c 1 --test-time 0.1",
+        nothing.port
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_tidemill")]);
+    command.env("RUST_MIN_STACK", (256 << 20).to_string());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = ended(&mut child);
+    let says = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert_eq!(status.code(), Some(3), "{status}: {says}");
+    assert!(says.contains("a load thread cannot be started: "), "{says}");
+}
+
+#[test]
 fn experiment_killed_at_any_moment_resumes_and_no_run_is_lost() {
     let nothing = Nothing::start();
     let directory = tempfile::tempdir().unwrap();

@@ -22,7 +22,8 @@ func refused(t *testing.T, conn *wire.Conn, name, value, want string) {
 // A client that may change protected directives moves the snapshot, as in Valkey.
 func TestConfigSet_MovesTheSnapshot(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
-		server := instance.Start(t, kind, "--enable-protected-configs", "yes")
+		server := instance.Start(t, kind, "--enable-protected-configs", "yes",
+			"--enable-debug-command", "yes")
 		conn := server.Dial(t)
 		directory, err := filepath.EvalSymlinks(server.Directory)
 		if err != nil {

@@ -399,6 +399,15 @@ pub const SCRIPT_STEP_US_MAX: u64 = 5_000_000;
 /// and tells those so far.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of lines for the log that a script keeps until it counts; with more it writes those so far.
+pub const RUN_LINES_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that a kept line takes beside its text.
+pub const RUN_LINE_OVERHEAD_BYTES: usize = 32;
+
+/// Entries of `SLOWLOG` that a script keeps until it counts: the latest ones.
+pub const RUN_SLOW_ENTRIES_MAX: usize = 1_024;
+
 /// Bytes that a kept message or event takes beside channel, payload or key.
 pub const TOLD_OVERHEAD_BYTES: usize = 96;
 

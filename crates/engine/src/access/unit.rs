@@ -306,7 +306,7 @@ impl<'k> Unit<'k> {
     pub(crate) fn end_command(
         &mut self,
         shared: &Shared,
-        worker: &Worker,
+        worker: &mut Worker,
         database: usize,
         args: &ArgumentView<'_>,
     ) {
@@ -321,7 +321,7 @@ impl<'k> Unit<'k> {
             }
         }
         if changes > 0 {
-            worker.stats(shared).changes.add(changes);
+            worker.count_changes(shared, changes);
         }
     }
 

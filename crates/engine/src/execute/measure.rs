@@ -223,20 +223,36 @@ impl<E> Executor<'_, '_, E> {
         }
     }
 
-    /// Notes a command of a script, which is counted later by [`Executor::count_inner`].
-    pub(crate) fn note_inner(
-        &mut self,
+    /// True if a command of a script took so long that there is an entry or an event of it.
+    #[inline]
+    pub(crate) fn is_inner_noted(&self, elapsed_ns: u64) -> bool {
+        let settings = &self.worker.settings;
+        let slow_us_min = settings.command_logs[LogKind::Slow as usize].value_min;
+        elapsed_ns / 1000 >= slow_us_min || elapsed_ns >= settings.latency_ns_min
+    }
+
+    /// Entry of a script's command in the log of slow ones, if it took so long.
+    pub(crate) fn slow_entry(
+        &self,
         command: &'static Command,
         args: &ArgumentView<'_>,
         elapsed_ns: u64,
-    ) {
-        let settings = &self.worker.settings;
-        if elapsed_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
-            self.log(LogKind::Slow, elapsed_ns / 1000, command, args);
-        }
-        if elapsed_ns >= settings.latency_ns_min {
-            self.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
-        }
+    ) -> Option<LogEntry> {
+        let slow_us_min = self.worker.settings.command_logs[LogKind::Slow as usize].value_min;
+        let is_slow = elapsed_ns / 1000 >= slow_us_min && !self.worker.replays();
+        let arguments = is_slow.then(|| shortened(shown_arguments(command, *args)))?;
+        entry_of(self.shared, &self.session.client, elapsed_ns / 1000, command, arguments)
+    }
+
+    /// Latency event of a script's command, if it took so long.
+    pub(crate) fn latency_event(
+        &self,
+        command: &'static Command,
+        elapsed_ns: u64,
+    ) -> Option<(&'static str, Sample)> {
+        let is_event = elapsed_ns >= self.worker.settings.latency_ns_min && !self.worker.replays();
+        let is_fast = command.flags.contains(Flags::FAST);
+        is_event.then(|| latency_event(self.shared, is_fast, elapsed_ns))
     }
 
     /// Counts commands of a script, each with the nanoseconds that it took.
@@ -329,9 +345,8 @@ impl<E> Executor<'_, '_, E> {
         if self.worker.replays() {
             return;
         }
-        let unix_s = self.shared.clock.wall_us() / 1_000_000;
-        let event = if is_fast { "fast-command" } else { "command" };
-        self.shared.latency.add(event, Sample { unix_s, ms: elapsed_ns / 1_000_000 });
+        let (event, sample) = latency_event(self.shared, is_fast, elapsed_ns);
+        self.shared.latency.add(event, sample);
     }
 
     /// Shows a command to those who watch.
@@ -384,19 +399,34 @@ fn log_for(
     command: &'static Command,
     arguments: Vec<Vec<u8>>,
 ) {
-    if command.flags.contains(Flags::SKIP_SLOWLOG) {
-        return;
-    }
-    let entry = LogEntry {
+    let Some(entry) = entry_of(shared, executor, value, command, arguments) else { return };
+    let entries_max = worker.settings.command_logs[kind as usize].entries_max;
+    shared.command_logs.push(kind, entries_max, entry);
+}
+
+/// Entry of a command's log; none for a command that is not logged.
+fn entry_of(
+    shared: &Shared,
+    client: &clients::Client,
+    value: u64,
+    command: &Command,
+    arguments: Vec<Vec<u8>>,
+) -> Option<LogEntry> {
+    let is_logged = !command.flags.contains(Flags::SKIP_SLOWLOG);
+    is_logged.then(|| LogEntry {
         id: 0,
         unix_s: shared.clock.wall_us() / 1_000_000,
         value,
         arguments,
-        client_address: executor.address.to_string(),
-        client_name: executor.texts().name,
-    };
-    let entries_max = worker.settings.command_logs[kind as usize].entries_max;
-    shared.command_logs.push(kind, entries_max, entry);
+        client_address: client.address.to_string(),
+        client_name: client.texts().name,
+    })
+}
+
+fn latency_event(shared: &Shared, is_fast: bool, elapsed_ns: u64) -> (&'static str, Sample) {
+    let unix_s = shared.clock.wall_us() / 1_000_000;
+    let event = if is_fast { "fast-command" } else { "command" };
+    (event, Sample { unix_s, ms: elapsed_ns / 1_000_000 })
 }
 
 /// A client's wait is over: its command counts now, unless it has already (no `end`), and the logs

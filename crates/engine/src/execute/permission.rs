@@ -22,6 +22,31 @@ pub(super) fn check<E>(
     (id, args): (CommandId, &ArgumentView<'_>),
     context: Context,
 ) -> Result<(), Denial> {
+    let judged = judge(executor, (id, args));
+    if let Err(denial) = judged {
+        let session = &*executor.session;
+        let is_called = context == Context::TopLevel || session.transaction.is_some();
+        note_denial(
+            (executor.shared, executor.worker),
+            (&session.client, is_called),
+            session.user().name(),
+            (id, args),
+            (denial, context),
+        );
+    }
+    judged
+}
+
+/// As [`check`], for who notes a denial itself.
+///
+/// # Errors
+///
+/// The denial.
+#[inline(never)]
+pub(super) fn judge<E>(
+    executor: &mut Executor<'_, '_, E>,
+    (id, args): (CommandId, &ArgumentView<'_>),
+) -> Result<(), Denial> {
     let shared = executor.shared;
     let command = shared.commands.command(id);
     let (session, database_count) = (&mut *executor.session, shared.keyspace.database_count());
@@ -29,17 +54,6 @@ pub(super) fn check<E>(
     let database = queue.map_or(session.database, |transaction| transaction.database);
     let call = Call::new((id, command), args, database, database_count);
     let checked = session.user().check(&call);
-    if let Err(denial) = checked {
-        let name = session.user().name();
-        let is_called = context == Context::TopLevel || session.transaction.is_some();
-        note_denial(
-            (shared, executor.worker),
-            (&session.client, is_called),
-            name,
-            (id, args),
-            (denial, context),
-        );
-    }
     if command.flags.contains(Flags::DISCOVERS_KEYS) {
         session.may_discover_keys = session.user().may_discover_keys(&call);
     }

@@ -2,6 +2,7 @@
 //!
 //! May touch: shared state, pub/sub, slots, telemetry.
 
+mod attempt;
 pub(crate) mod called;
 pub(crate) mod defrag;
 mod events;

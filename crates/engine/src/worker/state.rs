@@ -12,6 +12,7 @@ use tidemill_resp::request::Heads;
 use tidemill_store::limits::ELEMENT_BYTES_MAX;
 use tidemill_store::{EntryRef, Heap, KeyHash};
 
+use super::attempt::AttemptCounts;
 use super::called::Called;
 use super::eviction::Eviction;
 use super::key_ranges::KeyRanges;
@@ -201,6 +202,8 @@ pub struct Worker {
     /// `lookups` before the present attempt. Kept here, because a local would occupy registers
     /// during the handler.
     lookups_before: LookupCounts,
+    /// Counts of a script's attempt that may be taken back; none while no such one runs.
+    pub(super) attempt: Option<AttemptCounts>,
 }
 
 impl Worker {
@@ -263,6 +266,7 @@ impl Worker {
             damage_lines: LineRate::new(DAMAGE_LINE_US),
             lookups: LookupCounts::default(),
             lookups_before: LookupCounts::default(),
+            attempt: None,
         };
         worker.apply_settings(shared);
         worker

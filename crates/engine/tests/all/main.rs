@@ -39,6 +39,7 @@ mod reads_beside_writes;
 mod registrations;
 mod restored;
 mod save_points;
+mod script_attempts;
 mod scripts;
 mod scripts_beside_valkey;
 mod sets;

@@ -14,11 +14,11 @@ use crate::harness::{Left, Server};
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
-fn eval(script: &str, keys: &[&str]) -> Vec<u8> {
+pub fn eval(script: &str, keys: &[&str]) -> Vec<u8> {
     eval_by("EVAL", script, keys)
 }
 
-fn eval_by(command: &str, script: &str, keys: &[&str]) -> Vec<u8> {
+pub fn eval_by(command: &str, script: &str, keys: &[&str]) -> Vec<u8> {
     let count = keys.len().to_string();
     let words = [&[command, script, &count], keys].concat();
     let mut input = format!("*{}\r\n", words.len());
@@ -29,7 +29,7 @@ fn eval_by(command: &str, script: &str, keys: &[&str]) -> Vec<u8> {
 }
 
 /// Runs `work` while somebody else has the slot of a key and the token.
-fn beside_holder(server: &mut Server, key: &str, work: impl FnOnce(&mut Server)) {
+pub fn beside_holder(server: &mut Server, key: &str, work: impl FnOnce(&mut Server)) {
     let (_, shared) = server.worker(0);
     let shared: std::sync::Arc<Shared> = std::sync::Arc::clone(shared);
     let member = server.joining()();

@@ -93,13 +93,13 @@ impl Cx<'_, '_> {
     }
 
     /// Counts a key that a command deletes because the expiry that it was to get has passed.
-    pub(crate) fn count_expired_key(&self) {
-        self.worker.stats(self.shared).expired_keys.add(1);
+    pub(crate) fn count_expired_key(&mut self) {
+        self.worker.count_expired_key(self.shared);
     }
 
     /// As [`Cx::count_expired_key`], for fields of a hash.
-    pub(crate) fn count_expired_fields(&self, count: usize) {
-        self.worker.stats(self.shared).expired_fields.add(count as u64);
+    pub(crate) fn count_expired_fields(&mut self, count: usize) {
+        self.worker.count_expired_fields(self.shared, count);
     }
 
     /// Sets the number of changes that a command counts as, where that is not one for every key

@@ -406,7 +406,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let hash = self.key_hash.hash;
         lock.remove(self.database, hash, found, Disposal::RetireValue, section, heap);
         let cx = &mut *self.cx;
-        cx.worker.stats(cx.shared).expired_keys.add(1);
+        cx.count_expired_key();
         cx.propagate_beside(self.database, [&b"DEL"[..], self.key]);
         cx.tell_registered(self.database, self.key, self.key_hash, false);
         // The deletion is journaled by itself and is no change of the command's.

@@ -9,8 +9,8 @@ mod log;
 mod users;
 
 pub use certificate::authenticate as authenticate_by_certificate;
-pub(crate) use denied::note as note_denial;
 pub(in crate::admin) use denied::note_authentication;
+pub(crate) use denied::{count_denials, denial_entry, log_denial, note as note_denial};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

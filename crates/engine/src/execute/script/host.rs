@@ -111,7 +111,11 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
     }
 
     fn log(&mut self, level: u8, message: &[u8]) {
-        self.executor.shared.host.log(level, message);
+        let shared = self.executor.shared;
+        match self.state.may_begin_anew() {
+            true => self.state.notes.logged().push_line(shared, level, message),
+            false => shared.host.log(level, message),
+        }
     }
 
     fn may_run(&mut self, arguments: &[&[u8]]) -> Result<Option<bool>, TryReserveError> {

@@ -12,7 +12,8 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::section::{Enter, OpenSection, ReadSide};
 use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
-use crate::acl::{Context, Reason};
+use crate::acl::{Context, Denial, Reason};
+use crate::admin::acl::denial_entry;
 use crate::command::{Command, CommandId, Databases, Flags, KeyPositions, Scope};
 use crate::error::{CommandError, NO_MEMORY_LEFT};
 use crate::execute::credit::is_exempt;
@@ -21,6 +22,7 @@ use crate::execute::permission;
 use crate::execute::unit::{close_gate, run_inner};
 use crate::limits::{OUTBOX_BYTES_MAX, SEEN_SLOTS_MAX};
 use crate::shared::Shared;
+use crate::telemetry::command_log::LogKind;
 use tidemill_store::{KeyHash, SlotNumber};
 
 type Called = (CommandId, &'static Command);
@@ -109,8 +111,9 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             return refuse(Some(id), "ERR This Valkey command is not allowed from script");
         }
         if !self.executor.session.is_unrestricted
-            && let Err(denial) = permission::check(&mut self.executor, (id, args), Context::Lua)
+            && let Err(denial) = permission::judge(&mut self.executor, (id, args))
         {
+            self.note_denial(denial, (id, args));
             let error = denial.error(self.executor.session.user().name(), command);
             let wire = error.wire();
             let text = wire.strip_prefix(b"NOPERM ").unwrap_or(&wire);
@@ -332,7 +335,18 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             }
         }
         self.undo = None;
+        if self.executor.worker.is_revocable() {
+            self.confirm();
+        }
         Ok(())
+    }
+
+    /// The run is not taken back any more: what has waited for that is counted and logged.
+    #[cold]
+    fn confirm(&mut self) {
+        let executor = &mut self.executor;
+        executor.worker.confirm_attempt(executor.shared);
+        self.state.notes.publish_logged(executor);
     }
 
     /// Stops all other workers until the run ends.
@@ -380,6 +394,36 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         executor.is_timed_alone(Some(id), bytes) || executor.worker.inner_times.samples()
     }
 
+    /// Logs a command that took long, once the run counts.
+    #[cold]
+    fn note_slow(&mut self, command: &'static Command, args: &ArgumentView<'_>, elapsed_ns: u64) {
+        let slow = self.executor.slow_entry(command, args, elapsed_ns);
+        let latency = self.executor.latency_event(command, elapsed_ns);
+        let settings = &self.executor.worker.settings;
+        let entries_max = settings.command_logs[LogKind::Slow as usize].entries_max;
+        let logged = self.state.notes.logged();
+        slow.into_iter().for_each(|entry| logged.push_slow(entries_max, entry));
+        latency.into_iter().for_each(|(event, sample)| logged.push_latency(event, sample));
+        self.publish_if_confirmed();
+    }
+
+    /// Logs a call that was denied, once the run counts.
+    #[cold]
+    fn note_denial(&mut self, denial: Denial, call: (CommandId, &ArgumentView<'_>)) {
+        let Executor { shared, worker, session, .. } = &self.executor;
+        let (by, what) = ((&*session.client, session.user().name()), (denial, Context::Lua));
+        let entry = denial_entry((shared, worker), by, call, what);
+        let entries_max = worker.settings.acl_log_entries_max;
+        self.state.notes.logged().push_denial(entries_max, entry);
+        self.publish_if_confirmed();
+    }
+
+    fn publish_if_confirmed(&mut self) {
+        if !self.state.may_begin_anew() {
+            self.state.notes.publish_logged(&self.executor);
+        }
+    }
+
     /// Notes that a command ran; `start_ns` is when it began, if it was timed.
     fn note(&mut self, (id, command): Called, args: &ArgumentView<'_>, start_ns: Option<u64>) {
         let elapsed_ns = match start_ns {
@@ -391,7 +435,9 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
                 if self.executor.shared.commands.traits(id).is_brief {
                     self.executor.worker.inner_times.last_ns = elapsed_ns;
                 }
-                self.executor.note_inner(command, args, elapsed_ns);
+                if self.executor.is_inner_noted(elapsed_ns) {
+                    self.note_slow(command, args, elapsed_ns);
+                }
                 elapsed_ns
             }
         };

@@ -20,6 +20,7 @@
 
 mod host;
 mod inner;
+mod logged;
 mod prepare;
 mod ran;
 mod replies;

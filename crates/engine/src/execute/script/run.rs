@@ -339,6 +339,9 @@ fn execute<'k, E: Enter>(
     let is_kept = state.unit().is_some_and(|unit| !unit.may_wait());
     let first_key = state.first_key.map(|hash| (request.args.get(FIRST_SCRIPT_KEY), hash));
     let mut reader = Spanning { inner: &*executor.reader };
+    if is_kept {
+        executor.worker.begin_attempt();
+    }
     let mut host = ScriptHost {
         executor: Executor {
             shared,
@@ -379,8 +382,11 @@ fn execute<'k, E: Enter>(
     if state.restart.is_some()
         && let Reach::Unit(unit) = state.lend()
     {
+        executor.worker.revoke_attempt();
         abandon(unit, undo.filter(|_| state.has_written), section, &executor.worker.heap);
     }
+    // Its slots are still locked: a snapshot of before its changes does not find them counted.
+    executor.worker.confirm_attempt(shared);
     progress
 }
 
@@ -453,6 +459,7 @@ fn answer<E: Enter>(
     leave_table(executor.shared, state);
     executor.session.select(state.database);
     state.notes.ran.count(executor);
+    state.notes.publish_logged(executor);
     executor.show_script(request.command, request.args, &state.notes.lines);
     match result {
         Ok(reply) => {

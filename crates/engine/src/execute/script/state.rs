@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{KeyHash, SlotNumber, gate};
 
+use super::logged::Logged;
 use super::prepare::Call;
 use super::ran::RanCommands;
 use crate::access::context::Lookups;
 use crate::access::section::{Enter, ReadSide};
 use crate::access::unit::Unit;
+use crate::execute::executor::Executor;
 use crate::script::RunningScript;
 use crate::slots::parking::WaitTarget;
 
@@ -90,6 +92,22 @@ pub(super) struct RunNotes {
     pub(super) ran: RanCommands,
     /// Lines for monitors.
     pub(super) lines: Vec<Vec<u8>>,
+    /// Entries of logs; none for most runs.
+    logged: Option<Box<Logged>>,
+}
+
+impl RunNotes {
+    /// Entries of logs, to be added to.
+    pub(super) fn logged(&mut self) -> &mut Logged {
+        self.logged.get_or_insert_default()
+    }
+
+    /// Puts entries into the logs, if there are any: the run does not begin anew.
+    pub(super) fn publish_logged<E>(&mut self, executor: &Executor<'_, '_, E>) {
+        if let Some(logged) = self.logged.take() {
+            (*logged).publish(executor);
+        }
+    }
 }
 
 impl<'k> RunState<'k> {

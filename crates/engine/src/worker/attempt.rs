@@ -15,9 +15,9 @@ pub(super) struct AttemptCounts {
 }
 
 impl Worker {
-    /// The commands from now on are an attempt that may be taken back.
-    pub(crate) fn begin_attempt(&mut self) {
-        self.attempt = Some(AttemptCounts::default());
+    /// The commands from now on are an attempt, which may be taken back or not.
+    pub(crate) fn begin_attempt(&mut self, is_revocable: bool) {
+        self.attempt = is_revocable.then(AttemptCounts::default);
     }
 
     /// True while the commands are an attempt that may be taken back.

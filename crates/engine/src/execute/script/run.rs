@@ -339,9 +339,7 @@ fn execute<'k, E: Enter>(
     let is_kept = state.unit().is_some_and(|unit| !unit.may_wait());
     let first_key = state.first_key.map(|hash| (request.args.get(FIRST_SCRIPT_KEY), hash));
     let mut reader = Spanning { inner: &*executor.reader };
-    if is_kept {
-        executor.worker.begin_attempt();
-    }
+    executor.worker.begin_attempt(is_kept);
     let mut host = ScriptHost {
         executor: Executor {
             shared,

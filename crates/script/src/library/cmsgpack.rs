@@ -1,13 +1,14 @@
 //! `cmsgpack`.
 
 use super::registry::{Functions, library};
+use super::string::part;
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::limits::{
     BYTES_PER_STEP, MSGPACK_DEPTH_MAX, MSGPACK_NESTING_MAX, NATIVE_VALUES_MAX, UNPACK_VALUES_MAX,
     VALUES_PER_STEP,
 };
-use crate::value::{TableId, Value};
+use crate::value::{Str, TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
 
 const FUNCTIONS: Functions = &[
@@ -178,19 +179,28 @@ impl From<Stop> for Trouble {
     }
 }
 
-struct Unpacker<'d> {
-    rest: &'d [u8],
+/// Reader of packed values. It does not copy the text, which a script may unpack value by value.
+struct Unpacker {
+    text: Str,
+    length: usize,
+    at: usize,
 }
 
-impl<'d> Unpacker<'d> {
-    fn take(&mut self, count: usize) -> Result<&'d [u8], Trouble> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Trouble::End)?;
-        self.rest = rest;
-        Ok(taken)
+impl Unpacker {
+    /// Passes over a number of bytes, and tells the place of the first one.
+    fn skip(&mut self, count: usize) -> Result<usize, Trouble> {
+        if count > self.length - self.at {
+            return Err(Trouble::End);
+        }
+        let start = self.at;
+        self.at += count;
+        Ok(start)
     }
 
-    fn unsigned(&mut self, count: usize) -> Result<u64, Trouble> {
-        Ok(self.take(count)?.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    fn unsigned(&mut self, vm: &Vm, count: usize) -> Result<u64, Trouble> {
+        let start = self.skip(count)?;
+        let digits = &vm.heap.bytes(self.text)[start..self.at];
+        Ok(digits.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     fn value(&mut self, vm: &mut Vm, host: &mut dyn Host, depth: usize) -> Result<Value, Trouble> {
@@ -198,36 +208,36 @@ impl<'d> Unpacker<'d> {
         if depth > MSGPACK_NESTING_MAX {
             return Err(Trouble::Format);
         }
-        let code = self.take(1)?[0];
+        let code = self.unsigned(vm, 1)? as u8;
         let number = |number: f64| Ok(Value::Number(number));
         match code {
             0..=0x7f => number(f64::from(code)),
             0xe0..=0xff => number(f64::from(code as i8)),
             // Unsigned numbers of 64 bits are read as signed ones, as by Valkey.
-            0xcc..=0xcf => number(self.unsigned(1 << (code - 0xcc))? as i64 as f64),
+            0xcc..=0xcf => number(self.unsigned(vm, 1 << (code - 0xcc))? as i64 as f64),
             0xd0..=0xd3 => {
                 let count = 1 << (code - 0xd0);
                 let unused = 64 - 8 * count as u32;
-                number(((self.unsigned(count)? << unused) as i64 >> unused) as f64)
+                number(((self.unsigned(vm, count)? << unused) as i64 >> unused) as f64)
             }
             0xc0 => Ok(Value::Nil),
             0xc2 => Ok(Value::Bool(false)),
             0xc3 => Ok(Value::Bool(true)),
-            0xca => number(f64::from(f32::from_bits(self.unsigned(4)? as u32))),
-            0xcb => number(f64::from_bits(self.unsigned(8)?)),
+            0xca => number(f64::from(f32::from_bits(self.unsigned(vm, 4)? as u32))),
+            0xcb => number(f64::from_bits(self.unsigned(vm, 8)?)),
             0xa0..=0xbf => self.text(vm, usize::from(code & 31)),
             0xd9..=0xdb => {
-                let length = self.unsigned(1 << (code - 0xd9))? as usize;
+                let length = self.unsigned(vm, 1 << (code - 0xd9))? as usize;
                 self.text(vm, length)
             }
             0x90..=0x9f => self.array(vm, host, usize::from(code & 15), depth),
             0xdc | 0xdd => {
-                let length = self.unsigned(if code == 0xdc { 2 } else { 4 })? as usize;
+                let length = self.unsigned(vm, if code == 0xdc { 2 } else { 4 })? as usize;
                 self.array(vm, host, length, depth)
             }
             0x80..=0x8f => self.map(vm, host, usize::from(code & 15), depth),
             0xde | 0xdf => {
-                let length = self.unsigned(if code == 0xde { 2 } else { 4 })? as usize;
+                let length = self.unsigned(vm, if code == 0xde { 2 } else { 4 })? as usize;
                 self.map(vm, host, length, depth)
             }
             _ => Err(Trouble::Format),
@@ -235,8 +245,8 @@ impl<'d> Unpacker<'d> {
     }
 
     fn text(&mut self, vm: &mut Vm, length: usize) -> Result<Value, Trouble> {
-        let text = self.take(length)?;
-        Ok(vm.string(text)?)
+        let start = self.skip(length)?;
+        Ok(part(vm, self.text, start, self.at)?)
     }
 
     fn array(
@@ -293,8 +303,8 @@ fn read(
     limit: i64,
     offset: i64,
 ) -> Result<Ret, Stop> {
-    let text = vm.check_text(args, 0)?;
-    let length = text.len();
+    let text = vm.check_str(args, 0)?;
+    let length = vm.heap.bytes(text).len();
     let (limit, offset) = (i64::from(limit as i32), i64::from(offset as i32));
     if offset < 0 || limit < 0 {
         let text =
@@ -307,9 +317,9 @@ fn read(
     }
     let is_all = limit == 0 && offset == 0;
     let count_max = if is_all { i64::MAX } else { limit };
-    let mut unpacker = Unpacker { rest: &text[offset as usize..] };
+    let mut unpacker = Unpacker { text, length, at: offset as usize };
     let mut values = Vec::new();
-    while !unpacker.rest.is_empty() && (values.len() as i64) < count_max {
+    while unpacker.at < length && (values.len() as i64) < count_max {
         if values.len() >= UNPACK_VALUES_MAX {
             return Err(vm.fail("stack overflow (in function mp_unpack_full)"));
         }
@@ -321,8 +331,7 @@ fn read(
         }
     }
     if !is_all {
-        let rest = unpacker.rest.len();
-        let next = if rest == 0 { -1.0 } else { (length - rest) as f64 };
+        let next = if unpacker.at == length { -1.0 } else { unpacker.at as f64 };
         values.insert(0, Value::Number(next));
     }
     vm.results = values;

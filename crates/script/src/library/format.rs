@@ -121,14 +121,16 @@ fn convert(
             quote(&text, out);
         }
         Some(b's') => {
-            let text = vm.check_text(args, argument)?;
+            let text = vm.check_str(args, argument)?;
+            let text = vm.heap.bytes(text);
+            let text = &text[..text.len().min(spec.precision.unwrap_or(usize::MAX))];
+            vm.heap.spend_bytes(text.len());
             vm.reserve(out, text.len() + CONVERTED_BYTES_MAX)?;
             if spec.precision.is_none() && text.len() >= 100 {
-                out.extend_from_slice(&text);
+                out.extend_from_slice(text);
             } else {
                 // C's own conversion ends at a zero byte.
-                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                let end = end.min(spec.precision.unwrap_or(usize::MAX));
+                let end = memchr::memchr(0, text).unwrap_or(text.len());
                 spec.pad(out, b"", &text[..end], false);
             }
         }

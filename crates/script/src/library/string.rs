@@ -96,13 +96,14 @@ fn reverse(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 }
 
 fn rep(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    let text = vm.check_text(args, 0)?;
+    let text = vm.check_str(args, 0)?;
     let count = usize::try_from(vm.check_integer(args, 1)? as i32).unwrap_or(0);
+    let text = vm.heap.bytes(text);
     let length = text.len().saturating_mul(count);
     let mut out = vm.buffer(length)?;
     // A few copies make a block; blocks make the rest.
     let in_block = BLOCK_BYTES / text.len().max(1) + 1;
-    (0..count.min(in_block)).for_each(|_| out.extend_from_slice(&text));
+    (0..count.min(in_block)).for_each(|_| out.extend_from_slice(text));
     let block_bytes = out.len();
     vm.work(host, block_bytes / BYTES_PER_STEP)?;
     while out.len() < length {
@@ -121,12 +122,7 @@ fn sub(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if first > last {
         return vm.string(b"").map(Ret::One);
     }
-    let part = &vm.heap.bytes(text)[first - 1..last];
-    if let Some(copy) = Short::of(part) {
-        return vm.string(copy.bytes()).map(Ret::One);
-    }
-    let part = vm.copied(part)?;
-    vm.string_of(part).map(Ret::One)
+    part(vm, text, first - 1, last).map(Ret::One)
 }
 
 /// A copy of a short text, made without an allocation.
@@ -159,13 +155,20 @@ struct Found {
 struct Subject {
     text: Str,
     pattern: Str,
+    /// Length of the pattern up to its first zero byte, at which Lua 5.1 ends it. Looked for once:
+    /// a call may search at each place of a long text.
+    pattern_length: usize,
     /// Bytes of the pattern that are passed over: its anchor.
     skip: usize,
 }
 
 impl Subject {
     fn of(vm: &mut Vm, args: Args) -> Result<Subject, Stop> {
-        Ok(Subject { text: vm.check_str(args, 0)?, pattern: vm.check_str(args, 1)?, skip: 0 })
+        let (text, pattern) = (vm.check_str(args, 0)?, vm.check_str(args, 1)?);
+        let bytes = vm.heap.bytes(pattern);
+        let pattern_length = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+        vm.heap.spend_bytes(pattern_length);
+        Ok(Subject { text, pattern, pattern_length, skip: 0 })
     }
 
     /// The same with `^` as an anchor.
@@ -179,11 +182,6 @@ impl Subject {
     }
 }
 
-/// A pattern up to its first zero byte, at which Lua 5.1 ends it.
-fn c_string(pattern: &[u8]) -> &[u8] {
-    &pattern[..memchr::memchr(0, pattern).unwrap_or(pattern.len())]
-}
-
 /// Looks for the first match at a place, or behind it.
 fn search(
     vm: &mut Vm,
@@ -195,7 +193,7 @@ fn search(
     let is_single = is_single || subject.skip > 0;
     let steps = *vm.native_steps();
     let (text, pattern) = (vm.heap.bytes(subject.text), vm.heap.bytes(subject.pattern));
-    let pattern = c_string(pattern);
+    let pattern = &pattern[..subject.pattern_length];
     let mut answer = Interrupt::Continue;
     let mut ask = || {
         answer = match (host.interrupt(false), answer) {
@@ -230,8 +228,12 @@ fn search(
 }
 
 /// A part of a text.
-fn part(vm: &mut Vm, text: Str, start: usize, end: usize) -> Result<Value, Stop> {
-    let part = vm.copied(&vm.heap.bytes(text)[start..end])?;
+pub(super) fn part(vm: &mut Vm, text: Str, start: usize, end: usize) -> Result<Value, Stop> {
+    let part = &vm.heap.bytes(text)[start..end];
+    if let Some(copy) = Short::of(part) {
+        return vm.string(copy.bytes());
+    }
+    let part = vm.copied(part)?;
     vm.string_of(part)
 }
 
@@ -266,7 +268,10 @@ fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) ->
     let start = start.clamp(0, length as i64) as usize;
     let is_special = |byte: &u8| b"^$*+?.([%-".contains(byte);
     let pattern = vm.heap.bytes(subject.pattern);
-    if is_find && (vm.arg(args, 3).is_truthy() || !c_string(pattern).iter().any(is_special)) {
+    if is_find
+        && (vm.arg(args, 3).is_truthy()
+            || !pattern[..subject.pattern_length].iter().any(is_special))
+    {
         let found = position(&vm.heap.bytes(subject.text)[start..], pattern);
         let (passed, pattern_length) = (found.unwrap_or(length - start), pattern.len());
         vm.work(host, (passed + pattern_length) / BYTES_PER_STEP)?;
@@ -299,9 +304,9 @@ fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 fn gmatch(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    let text = Value::Str(vm.check_str(args, 0)?);
-    let pattern = Value::Str(vm.check_str(args, 1)?);
-    let state = [text, pattern, Value::Number(0.0)];
+    let Subject { text, pattern, pattern_length, .. } = Subject::of(vm, args)?;
+    let pattern_length = Value::Number(pattern_length as f64);
+    let state = [Value::Number(0.0), Value::Str(text), Value::Str(pattern), pattern_length];
     match native(vm, Native::Plain(gmatch_step), &state) {
         Ok(id) => Ok(Ret::One(Value::Function(id))),
         Err(_) => Err(vm.out_of_memory()),
@@ -311,19 +316,20 @@ fn gmatch(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 fn gmatch_step(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let Value::Function(id) = vm.running_function(args) else { return Ok(Ret::None) };
     let id: FunctionId = id;
-    let (Value::Str(text), Value::Str(pattern), Value::Number(from)) =
-        (vm.native_state(id, 0), vm.native_state(id, 1), vm.native_state(id, 2))
+    let [Value::Number(from), Value::Str(text), Value::Str(pattern), Value::Number(pattern_length)] =
+        std::array::from_fn(|index| vm.native_state(id, index))
     else {
         return Ok(Ret::None);
     };
-    let subject = Subject { text, pattern, skip: 0 };
+    let pattern_length = pattern_length as usize;
+    let subject = Subject { text, pattern, pattern_length, skip: 0 };
     let start = from as usize;
     if start > subject.length(vm) {
         return Ok(Ret::None);
     }
     let Some(found) = search(vm, host, subject, start, false)? else { return Ok(Ret::None) };
     let next = found.end + usize::from(found.end == found.start);
-    vm.set_native_state(id, 2, Value::Number(next as f64));
+    vm.set_native_state(id, 0, Value::Number(next as f64));
     vm.results = captured(vm, text, &found, true)?;
     Ok(Ret::Many)
 }

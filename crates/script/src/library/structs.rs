@@ -2,9 +2,10 @@
 
 use super::arguments::unsigned_of;
 use super::registry::{Functions, library};
+use super::string::part;
 use crate::heap::OutOfMemory;
 use crate::host::Host;
-use crate::value::Value;
+use crate::value::{Str, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
 
 /// Highest size of an integer, bytes.
@@ -141,12 +142,14 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
                 out.extend(layout.ordered(number.to_le_bytes().to_vec()));
             }
             b'c' | b's' => {
-                let text = vm.check_text(args, argument)?;
+                let text = vm.check_str(args, argument)?;
                 argument += 1;
+                let text = vm.heap.bytes(text);
                 let count = if bytes == 0 { text.len() } else { bytes };
                 if text.len() < count {
                     return Err(vm.argument_error(argument + 1, "string too short"));
                 }
+                vm.heap.spend_bytes(count);
                 vm.reserve(&mut out, count + 1)?;
                 out.extend_from_slice(&text[..count]);
                 if option == b's' {
@@ -163,9 +166,24 @@ fn too_short(vm: &mut Vm) -> Stop {
     vm.argument_error(2, "data string too short")
 }
 
+/// Bytes of a number in the data, from the lowest one on.
+fn digits_of(vm: &Vm, layout: &Layout, data: Str, (at, bytes): (usize, usize)) -> Vec<u8> {
+    layout.ordered(vm.heap.bytes(data)[at..at + bytes].to_vec())
+}
+
+/// Length of the text that begins at a place and ends at a zero byte.
+fn text_length(vm: &mut Vm, data: Str, at: usize) -> Result<usize, Stop> {
+    let rest = &vm.heap.bytes(data)[at..];
+    let end = memchr::memchr(0, rest);
+    vm.heap.spend_bytes(end.unwrap_or(rest.len()));
+    end.ok_or_else(|| vm.fail("unfinished string in data"))
+}
+
 fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let mut layout = Layout::new(vm.check_text(args, 0)?);
-    let data = vm.check_text(args, 1)?;
+    // Not copied: a script may unpack a long text record by record.
+    let data = vm.check_str(args, 1)?;
+    let length = vm.heap.bytes(data).len();
     let position = vm.integer_or(args, 2, 1)?;
     if position == 0 {
         return Err(vm.argument_error(3, "offset must be 1 or greater"));
@@ -175,7 +193,7 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     while let Some(option) = layout.next_option() {
         let mut bytes = layout.option_size(vm, option)?;
         at = at.wrapping_add(layout.padding(at, option, bytes));
-        if bytes > data.len() || at > data.len() - bytes {
+        if bytes > length || at > length - bytes {
             return Err(too_short(vm));
         }
         if values.len() >= crate::limits::UNPACK_VALUES_MAX {
@@ -183,18 +201,18 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         }
         match option {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
-                let digits = layout.ordered(data[at..at + bytes].to_vec());
+                let digits = digits_of(vm, &layout, data, (at, bytes));
                 values.push(Value::Number(integer(&digits, option.is_ascii_lowercase())));
             }
             b'x' => {}
             b'f' => {
-                let digits = layout.ordered(data[at..at + 4].to_vec());
+                let digits = digits_of(vm, &layout, data, (at, 4));
                 let mut word = [0; 4];
                 word.copy_from_slice(&digits);
                 values.push(Value::Number(f64::from(f32::from_le_bytes(word))));
             }
             b'd' => {
-                let digits = layout.ordered(data[at..at + 8].to_vec());
+                let digits = digits_of(vm, &layout, data, (at, 8));
                 let mut word = [0; 8];
                 word.copy_from_slice(&digits);
                 values.push(Value::Number(f64::from_le_bytes(word)));
@@ -202,18 +220,16 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
             b'c' => {
                 if bytes == 0 {
                     bytes = previous_size(vm, &mut values)?;
-                    if bytes > data.len() || at > data.len() - bytes {
+                    if bytes > length || at > length - bytes {
                         return Err(too_short(vm));
                     }
                 }
-                values.push(vm.string(&data[at..at + bytes])?);
+                values.push(part(vm, data, at, at + bytes)?);
             }
             b's' => {
-                let Some(length) = data[at..].iter().position(|byte| *byte == 0) else {
-                    return Err(vm.fail("unfinished string in data"));
-                };
-                values.push(vm.string(&data[at..at + length])?);
-                bytes = length + 1;
+                let text_bytes = text_length(vm, data, at)?;
+                values.push(part(vm, data, at, at + text_bytes)?);
+                bytes = text_bytes + 1;
             }
             _ => layout.control(vm, option)?,
         }

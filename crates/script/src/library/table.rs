@@ -32,7 +32,7 @@ fn set(vm: &mut Vm, table: TableId, index: i64, value: Value) -> Result<(), Stop
 }
 
 fn concat(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    let separator = if vm.has(args, 1) { vm.check_text(args, 1)? } else { Vec::new() };
+    let separator = if vm.has(args, 1) { Some(vm.check_str(args, 1)?) } else { None };
     let table = vm.check_table(args, 0)?;
     let first = i64::from(vm.integer_or(args, 2, 1)? as i32);
     let length = vm.heap.table(table).len() as i64;
@@ -46,11 +46,11 @@ fn concat(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
             let text = format!("invalid value ({kind}) at index {index} in table for 'concat'");
             return Err(vm.fail(text));
         };
+        let separator = separator.filter(|_| index < last);
+        let separator = separator.map_or(&[][..], |separator| vm.heap.bytes(separator));
         vm.reserve(&mut out, text.len() + separator.len())?;
         out.extend_from_slice(&text);
-        if index < last {
-            out.extend_from_slice(&separator);
-        }
+        out.extend_from_slice(separator);
     }
     vm.string_of(out).map(Ret::One)
 }

@@ -187,6 +187,8 @@ fn steps_on_large_values_are_killed() {
         "loadstring('return \"'..s:sub(1,1e6)..'\"')",
         "table.concat({s,s})",
         "struct.pack('s',s)",
+        "struct.unpack('c30000000',s)",
+        "local p=cmsgpack.pack(s) while true do cmsgpack.unpack_one(p) end",
     ];
     for step in of_text {
         is_killed(&format!("{TEXT} while true do {step} end"));
@@ -258,10 +260,65 @@ fn reply_that_would_take_more_memory_than_the_run_is_an_error() {
 
 #[test]
 fn matches_of_a_long_text_take_as_long_as_the_text() {
-    // Each step of `gmatch` once copied the text.
-    let source = "local n=0 for w in string.gmatch(string.rep('a',2e6),'.') do n=n+1 end return n";
-    let started = Instant::now();
-    let found = run(&mut interpreter(), &mut Store::default(), source.as_bytes(), &[], &[]);
-    assert_eq!(shown(&found), ":2000000");
-    assert!(started.elapsed() < END_MAX, "{:?}", started.elapsed());
+    for (source, expected) in [
+        // Each step of `gmatch` once copied the text.
+        (
+            "local n=0 for w in string.gmatch(string.rep('a',2e6),'.') do n=n+1 end return n",
+            ":2000000",
+        ),
+        // Each step of `gsub` once looked for a zero byte in the pattern.
+        ("return #string.gsub(string.rep('a',2e6),string.rep('b',2e6),'')", ":2000000"),
+    ] {
+        let started = Instant::now();
+        let found = run(&mut interpreter(), &mut Store::default(), source.as_bytes(), &[], &[]);
+        assert_eq!(shown(&found), expected, "{source}");
+        assert!(started.elapsed() < END_MAX, "{source}: {:?}", started.elapsed());
+    }
+}
+
+/// Result of a source whose run may ask the host a number of times.
+fn within(interrupts_max: u64, source: &str) -> String {
+    let mut host = Store { interrupts_max: Some(interrupts_max), ..Store::default() };
+    shown(&run(&mut interpreter(), &mut host, source.as_bytes(), &[], &[]))
+}
+
+#[test]
+fn walk_of_a_long_text_takes_as_many_steps_as_its_pieces() {
+    // A copy of the text counts as 16,000 steps, of which each 10,000 ask the host.
+    for (text, walk) in [
+        ("'\\1\\0\\0\\0'", "n=n+struct.unpack('<I4',s,at)"),
+        ("'\\0\\0\\0\\1'", "n=n+struct.unpack('>i4',s,at)"),
+        ("'\\0\\0\\128\\63'", "n=n+struct.unpack('<f',s,at)"),
+        ("'a\\0\\0\\0'", "n=n+#struct.unpack('s',s,at)"),
+        ("'\\1\\0\\0\\0'", "n=n+#struct.unpack('Bc0',s,at)"),
+        ("'\\1\\192\\192\\192'", "local _,v=cmsgpack.unpack_one(s,at-1) n=n+v"),
+        ("'\\204\\1\\161x'", "local _,v,x=cmsgpack.unpack_limit(s,2,at-1) n=n+v*#x"),
+    ] {
+        let source =
+            format!("local s,n=string.rep({text},5e5),0 for at=1,#s,4 do {walk} end return n");
+        assert_eq!(within(1_000, &source), ":500000", "{source}");
+    }
+}
+
+#[test]
+fn short_part_of_a_long_text_takes_few_steps() {
+    for (part, expected) in [
+        ("struct.pack('c4',s)", "$aaaa"),
+        ("string.format('%.4s',s)", "$aaaa"),
+        ("s:rep(0)", "$"),
+        ("table.concat({'b'},s)", "$b"),
+    ] {
+        let source = format!("local s,t=string.rep('a',2e6) for i=1,1e4 do t={part} end return t");
+        assert_eq!(within(1_000, &source), expected, "{source}");
+    }
+}
+
+#[test]
+fn search_for_the_end_of_a_long_text_counts_as_steps() {
+    let source =
+        "local s=string.rep('a',2e6) for i=1,100 do pcall(struct.unpack,'s',s) end return 1";
+    let mut host = Store::default();
+    let result = run(&mut interpreter(), &mut host, source.as_bytes(), &[], &[]);
+    assert_eq!(shown(&result), ":1");
+    assert!(host.interrupts > 50, "{}", host.interrupts);
 }

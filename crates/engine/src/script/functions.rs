@@ -1,16 +1,20 @@
 //! Libraries of functions.
 //!
-//! All libraries are one immutable [`Snapshot`]; a change puts another one in its place. A worker
-//! compiles the sources of the libraries that its snapshot lacks, so the state that a library keeps
-//! in its variables is the worker's own.
+//! All libraries are one immutable [`Snapshot`]; a change puts another one in its place. The two
+//! share what is not changed, since a change runs while all other workers are stopped. Workers keep
+//! the snapshot of their last call, and files that are being written keep that of their cut, each
+//! for any time and on any thread: so no snapshot is changed once it was put in its place.
+//!
+//! A worker compiles the sources of the libraries that its snapshot lacks, so the state that a
+//! library keeps in its variables is the worker's own.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_script::Flags;
 
 use super::cache::UndeclaredKeys;
+use super::persistent_map::PersistentMap;
 use crate::limits::{FUNCTION_BYTES, LIBRARY_BYTES};
 
 /// A function of a library.
@@ -45,12 +49,14 @@ impl Library {
     }
 }
 
-/// All libraries at one moment.
+/// All libraries at one moment. A clone costs two pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
-    libraries: BTreeMap<Box<[u8]>, Arc<Library>>,
+    libraries: PersistentMap<Arc<Library>>,
     /// Libraries by the names of their functions in lower case.
-    owners: BTreeMap<Box<[u8]>, (Arc<Library>, usize)>,
+    owners: PersistentMap<(Arc<Library>, usize)>,
+    /// Bytes that the libraries take.
+    bytes: usize,
     /// Libraries that were removed or replaced so far.
     removals: u64,
 }
@@ -69,7 +75,7 @@ impl Snapshot {
     /// A function by its name, of which upper and lower case are the same: its library and its
     /// index there.
     pub(crate) fn function(&self, name: &[u8]) -> Option<&(Arc<Library>, usize)> {
-        self.owners.get(&*name.to_ascii_lowercase())
+        self.owners.get(&name.to_ascii_lowercase())
     }
 
     /// Changes when a library is removed or replaced.
@@ -82,6 +88,7 @@ impl Snapshot {
         self.removals += self.libraries.len() as u64;
         self.libraries.clear();
         self.owners.clear();
+        self.bytes = 0;
     }
 
     /// Number of functions.
@@ -91,7 +98,7 @@ impl Snapshot {
 
     /// Bytes that they take.
     pub(crate) fn bytes(&self) -> usize {
-        self.libraries.values().map(|library| library.bytes()).sum()
+        self.bytes
     }
 
     /// Adds a library; one of the same name is replaced if `replaces`.
@@ -100,7 +107,7 @@ impl Snapshot {
     ///
     /// Text of the collision.
     pub(crate) fn add(&mut self, library: Arc<Library>, replaces: bool) -> Result<(), Vec<u8>> {
-        if self.libraries.contains_key(&library.name) {
+        if self.library(&library.name).is_some() {
             if !replaces {
                 return Err([b"Library '", &*library.name, b"' already exists"].concat());
             }
@@ -112,10 +119,11 @@ impl Snapshot {
             }
         }
         for (index, function) in library.functions.iter().enumerate() {
-            let name = function.name.to_ascii_lowercase().into_boxed_slice();
-            self.owners.insert(name, (Arc::clone(&library), index));
+            let name = function.name.to_ascii_lowercase();
+            self.owners.insert(&name, (Arc::clone(&library), index));
         }
-        self.libraries.insert(library.name.clone(), library);
+        self.bytes += library.bytes();
+        self.libraries.insert(&library.name, Arc::clone(&library));
         Ok(())
     }
 
@@ -123,8 +131,9 @@ impl Snapshot {
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(library) = self.libraries.remove(name) else { return false };
         self.removals += 1;
+        self.bytes -= library.bytes();
         for function in &library.functions {
-            self.owners.remove(&*function.name.to_ascii_lowercase());
+            self.owners.remove(&function.name.to_ascii_lowercase());
         }
         true
     }
@@ -178,7 +187,9 @@ impl Functions {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Changes the libraries, all or nothing.
+    /// Changes the libraries, all or nothing: `change` has a clone, which takes the place of the
+    /// present ones if it succeeds. It costs what the changed libraries cost; the libraries that it
+    /// removes are freed by the last reader of their snapshot.
     ///
     /// # Errors
     ///
@@ -196,5 +207,91 @@ impl Functions {
         // Release: pairs with the Acquire in `version`. The mutex orders changes.
         self.version.fetch_add(1, Ordering::Release);
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library(name: &str, functions: impl Iterator<Item = String>) -> Arc<Library> {
+        let function = |name: String| LibraryFunction {
+            name: name.into_bytes().into(),
+            description: None,
+            flags: Flags::default(),
+            undeclared: UndeclaredKeys::default(),
+        };
+        let (name, source) = (name.as_bytes().into(), b"source"[..].into());
+        Arc::new(Library { name, source, functions: functions.map(function).collect() })
+    }
+
+    fn small(number: usize) -> Arc<Library> {
+        library(&format!("small{number}"), std::iter::once(format!("Function{number}")))
+    }
+
+    fn functions_with(library: Arc<Library>) -> Functions {
+        let functions = Functions::default();
+        functions.change(|present| present.add(library, false)).expect("it is the first one");
+        functions
+    }
+
+    /// Nodes of a snapshot that an earlier one does not have.
+    fn nodes_beside(snapshot: &Snapshot, before: &Snapshot) -> usize {
+        snapshot.owners.nodes_beside(&before.owners)
+            + snapshot.libraries.nodes_beside(&before.libraries)
+    }
+
+    #[test]
+    fn change_costs_what_the_changed_library_costs() {
+        let large = library("large", (0..100_000).map(|number| format!("large{number}")));
+        let functions = functions_with(large);
+        // As a worker has it that calls a function now and then.
+        let before = functions.snapshot();
+        functions.change(|present| present.add(small(0), false)).expect("its name is new");
+        functions.change(|present| present.add(small(0), true)).expect("it is replaced");
+        let count = nodes_beside(&functions.snapshot(), &before);
+        assert!((1..300).contains(&count), "{count} nodes of 100,000 were made");
+        assert!(
+            functions.change(|present| present.remove(b"small0").then_some(()).ok_or(())).is_ok()
+        );
+        let count = nodes_beside(&functions.snapshot(), &before);
+        assert!(count < 300, "{count} nodes of 100,000 were made");
+        assert_eq!((before.libraries().len(), before.function_count()), (1, 100_000));
+    }
+
+    #[test]
+    fn change_that_fails_changes_nothing() {
+        let functions = functions_with(small(1));
+        functions.change(|present| present.add(small(2), false)).expect("its name is new");
+        let (before, version, bytes) =
+            (functions.snapshot(), functions.version(), functions.bytes());
+        let failed = functions.change(|present| {
+            present.clear();
+            present.add(small(3), false)?;
+            present.add(library("other", std::iter::once("FUNCTION3".to_owned())), true)
+        });
+        assert_eq!(failed, Err(b"Function FUNCTION3 already exists".to_vec()));
+        assert!(Arc::ptr_eq(&before, &functions.snapshot()));
+        assert_eq!((functions.version(), functions.bytes()), (version, bytes));
+        assert_eq!((before.libraries().len(), before.function_count()), (2, 2));
+        assert!(before.function(b"fUNCTION2").is_some() && before.function(b"function3").is_none());
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_libraries_that_are_there() {
+        let functions = functions_with(small(1));
+        let bytes = small(1).bytes();
+        assert_eq!(functions.bytes(), bytes as u64);
+        functions.change(|present| present.add(small(2), false)).expect("its name is new");
+        functions.change(|present| present.add(small(2), true)).expect("it is replaced");
+        assert_eq!(functions.snapshot().bytes(), 2 * bytes);
+        let removed = functions.change(|present| Ok::<_, ()>(present.remove(b"small1")));
+        assert_eq!((removed, functions.bytes()), (Ok(true), bytes as u64));
+        let cleared: Result<(), ()> = functions.change(|present| {
+            present.clear();
+            Ok(())
+        });
+        assert_eq!((cleared, functions.snapshot().bytes()), (Ok(()), 0));
+        assert_eq!((functions.bytes(), functions.snapshot().function_count()), (0, 0));
     }
 }

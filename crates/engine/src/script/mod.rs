@@ -7,6 +7,7 @@
 
 mod cache;
 mod functions;
+mod persistent_map;
 mod running;
 
 pub(crate) use cache::{

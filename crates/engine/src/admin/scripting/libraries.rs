@@ -27,6 +27,8 @@ fn change<T>(
     cx: &mut SessionCx<'_, '_>,
     work: impl FnOnce(&mut Snapshot) -> Result<T, CommandError>,
 ) -> Result<T, Box<Stop>> {
+    // Removed libraries are freed when the others run again.
+    let _before = cx.shared.scripts.functions.snapshot();
     let changed = alone(cx, |cx, _, unit| {
         let changed = cx.shared.scripts.functions.change(work);
         unit.note_changes(u64::from(changed.is_ok()));

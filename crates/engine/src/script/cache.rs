@@ -5,7 +5,7 @@
 //! nowhere once that is answered.
 //!
 //! Scripts that came by `EVAL` are evicted, least recently used first, when there are more than
-//! [`EVALUATED_SCRIPTS_MAX`]; those of `SCRIPT LOAD` stay. The time of use is written once per
+//! [`EVALUATED_SCRIPTS_MAX`]; those of `SCRIPT LOAD`, of which there may be any number, stay. The time of use is written once per
 //! millisecond and worker at most, so that a hot script is no line that all workers write.
 
 use std::collections::HashMap;
@@ -131,20 +131,61 @@ impl CachedScript {
     }
 }
 
+/// A script that may be evicted.
 #[derive(Debug)]
-struct Entry {
+struct Evaluated {
     script: Arc<CachedScript>,
-    origin: Origin,
     /// Breaks ties of the times of use.
     number: u64,
 }
 
+/// Scripts by their origin; none has both.
 #[derive(Debug, Default)]
 struct State {
-    scripts: HashMap<Digest, Entry>,
-    evaluated: usize,
+    loaded: HashMap<Digest, Arc<CachedScript>>,
+    /// At most [`EVALUATED_SCRIPTS_MAX`].
+    evaluated: HashMap<Digest, Evaluated>,
     next_number: u64,
     source_bytes: usize,
+}
+
+impl State {
+    fn find(&self, digest: &Digest) -> Option<&Arc<CachedScript>> {
+        let evaluated = || self.evaluated.get(digest).map(|entry| &entry.script);
+        self.loaded.get(digest).or_else(evaluated)
+    }
+
+    fn count(&self) -> usize {
+        self.loaded.len() + self.evaluated.len()
+    }
+
+    fn insert(&mut self, script: Arc<CachedScript>, origin: Origin) {
+        match origin {
+            Origin::Loaded => {
+                self.loaded.insert(script.digest, script);
+            }
+            Origin::Evaluated => {
+                self.next_number += 1;
+                let number = self.next_number;
+                self.evaluated.insert(script.digest, Evaluated { script, number });
+            }
+        }
+    }
+
+    /// Scripts of which one is evicted, all of them looked at.
+    fn candidates(&self) -> impl Iterator<Item = &Evaluated> {
+        self.evaluated.values()
+    }
+
+    /// Takes out the evaluated script that was least recently used.
+    fn take_oldest(&mut self) -> Option<Arc<CachedScript>> {
+        // Relaxed: a worker that uses it at this moment finds it gone at the next use.
+        let oldest = self
+            .candidates()
+            .min_by_key(|entry| (entry.script.used_ms.load(Ordering::Relaxed), entry.number));
+        let digest = oldest?.script.digest;
+        self.evaluated.remove(&digest).map(|entry| entry.script)
+    }
 }
 
 /// All cached scripts. Its mutex is held for moments, and taken when a worker meets a script that
@@ -168,7 +209,7 @@ impl Cache {
 
     /// The script of a digest.
     pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<CachedScript>> {
-        self.state().scripts.get(digest).map(|entry| Arc::clone(&entry.script))
+        self.state().find(digest).cloned()
     }
 
     /// Adds a script that compiles, or finds it; evicts another one when there are too many.
@@ -180,20 +221,15 @@ impl Cache {
     ) -> Arc<CachedScript> {
         let digest = digest(source);
         let mut state = self.state();
-        if let Some(entry) = state.scripts.get_mut(&digest) {
-            let script = Arc::clone(&entry.script);
-            if origin == Origin::Loaded && entry.origin == Origin::Evaluated {
-                entry.origin = Origin::Loaded;
-                state.evaluated -= 1;
+        if let Some(script) = state.find(&digest).cloned() {
+            if origin == Origin::Loaded && state.evaluated.remove(&digest).is_some() {
+                state.insert(Arc::clone(&script), Origin::Loaded);
             }
             script.note_use(now_ms);
             return script;
         }
-        if origin == Origin::Evaluated {
-            if state.evaluated >= EVALUATED_SCRIPTS_MAX {
-                self.evict(&mut state);
-            }
-            state.evaluated += 1;
+        if origin == Origin::Evaluated && state.evaluated.len() >= EVALUATED_SCRIPTS_MAX {
+            self.evict(&mut state);
         }
         let script = Arc::new(CachedScript {
             digest,
@@ -203,40 +239,32 @@ impl Cache {
             is_gone: AtomicBool::new(false),
             used_ms: AtomicU64::new(now_ms),
         });
-        state.next_number += 1;
         state.source_bytes += source.len();
-        let entry = Entry { script: Arc::clone(&script), origin, number: state.next_number };
-        state.scripts.insert(digest, entry);
+        state.insert(Arc::clone(&script), origin);
         self.show_bytes(&state);
         script
     }
 
     fn evict(&self, state: &mut State) {
-        let evaluated = state.scripts.values().filter(|entry| entry.origin == Origin::Evaluated);
-        // Relaxed: a worker that uses it at this moment finds it gone at the next use.
-        let oldest = evaluated
-            .min_by_key(|entry| (entry.script.used_ms.load(Ordering::Relaxed), entry.number));
-        let Some(digest) = oldest.map(|entry| entry.script.digest) else { return };
-        if let Some(entry) = state.scripts.remove(&digest) {
-            state.source_bytes -= entry.script.source.len();
-            state.evaluated -= 1;
-            self.show_bytes(state);
-            entry.script.remove();
-            // Relaxed, both: a statistic, and a hint to free memory.
-            self.evictions.fetch_add(1, Ordering::Relaxed);
-            self.removals.fetch_add(1, Ordering::Relaxed);
-        }
+        let Some(script) = state.take_oldest() else { return };
+        state.source_bytes -= script.source.len();
+        self.show_bytes(state);
+        script.remove();
+        // Relaxed, both: a statistic, and a hint to free memory.
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+        self.removals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes all scripts.
     pub(crate) fn flush(&self) {
         let mut state = self.state();
-        let removed = std::mem::take(&mut *state).scripts;
+        let removed = std::mem::take(&mut *state);
         self.show_bytes(&state);
         drop(state);
-        removed.values().for_each(|entry| entry.script.remove());
+        let evaluated = removed.evaluated.values().map(|entry| &entry.script);
+        removed.loaded.values().chain(evaluated).for_each(|script| script.remove());
         // Relaxed, both: hints to free memory.
-        self.removals.fetch_add(removed.len() as u64, Ordering::Relaxed);
+        self.removals.fetch_add(removed.count() as u64, Ordering::Relaxed);
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -266,7 +294,7 @@ impl Cache {
 
     /// Number of scripts.
     pub(crate) fn count(&self) -> usize {
-        self.state().scripts.len()
+        self.state().count()
     }
 
     /// Bytes that they take.
@@ -276,7 +304,7 @@ impl Cache {
     }
 
     fn show_bytes(&self, state: &State) {
-        let bytes = state.source_bytes + state.scripts.len() * CACHED_SCRIPT_BYTES;
+        let bytes = state.source_bytes + state.count() * CACHED_SCRIPT_BYTES;
         self.bytes.store(bytes as u64, Ordering::Relaxed);
     }
 }
@@ -316,8 +344,27 @@ mod tests {
         cache.add(b"return 'two more'", None, (Origin::Evaluated, 5));
         cache.add(b"return 'three more'", None, (Origin::Evaluated, 5));
         assert!(!scripts[2].is_gone() && scripts[3].is_gone());
+        // An evaluation of a loaded script does not let it be evicted.
+        cache.add(b"return 'loaded'", None, (Origin::Evaluated, 0));
+        assert_eq!((cache.evictions(), cache.count()), (2, EVALUATED_SCRIPTS_MAX + 2));
         cache.flush();
         assert!(loaded.is_gone() && scripts[0].is_gone());
         assert_eq!((cache.count(), cache.bytes()), (0, 0));
+        cache.add(&source(2), None, (Origin::Evaluated, 6));
+        assert_eq!((cache.count(), cache.state().evaluated.len()), (1, 1));
+    }
+
+    #[test]
+    fn eviction_looks_at_evaluated_scripts_alone() {
+        let cache = Cache::default();
+        for number in 0..20_000 {
+            let source = format!("return {number}");
+            let origin = if number % 2 == 0 { Origin::Loaded } else { Origin::Evaluated };
+            cache.add(source.as_bytes(), None, (origin, number));
+        }
+        assert_eq!(cache.count(), 10_000 + EVALUATED_SCRIPTS_MAX);
+        assert_eq!(cache.evictions(), 10_000 - EVALUATED_SCRIPTS_MAX as u64);
+        // The bound tells of scripts that a filter would pass over, too.
+        assert_eq!(cache.state().candidates().size_hint().1, Some(EVALUATED_SCRIPTS_MAX));
     }
 }

@@ -5,8 +5,9 @@
 //! nowhere once that is answered.
 //!
 //! Scripts that came by `EVAL` are evicted, least recently used first, when there are more than
-//! [`EVALUATED_SCRIPTS_MAX`]; those of `SCRIPT LOAD`, of which there may be any number, stay. The time of use is written once per
-//! millisecond and worker at most, so that a hot script is no line that all workers write.
+//! [`EVALUATED_SCRIPTS_MAX`]; those of `SCRIPT LOAD`, of which there may be any number, stay. The
+//! time of use is written once per millisecond and worker at most, so that a hot script is no line
+//! that all workers write.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -316,13 +316,12 @@ fn gmatch(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 fn gmatch_step(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let Value::Function(id) = vm.running_function(args) else { return Ok(Ret::None) };
     let id: FunctionId = id;
-    let [Value::Number(from), Value::Str(text), Value::Str(pattern), Value::Number(pattern_length)] =
+    let [Value::Number(from), Value::Str(text), Value::Str(pattern), Value::Number(length)] =
         std::array::from_fn(|index| vm.native_state(id, index))
     else {
         return Ok(Ret::None);
     };
-    let pattern_length = pattern_length as usize;
-    let subject = Subject { text, pattern, pattern_length, skip: 0 };
+    let subject = Subject { text, pattern, pattern_length: length as usize, skip: 0 };
     let start = from as usize;
     if start > subject.length(vm) {
         return Ok(Ret::None);

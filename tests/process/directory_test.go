@@ -71,7 +71,7 @@ func TestConfigSet_MovesTheSnapshot(t *testing.T) {
 	}
 }
 
-// The files of a log stay where they are: its next base would be elsewhere than what it goes on from.
+// The files of a log stay where they are: its next base would be apart from what goes on from it.
 func TestConfigSet_KeepsTheDirectoryOfALog(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--enable-protected-configs", "yes",
 		"--appendonly", "yes")
@@ -122,6 +122,7 @@ func TestACLSave_TellsTheLogWhatFailed(t *testing.T) {
 		t.Fatalf("ACL SAVE: %v", reply)
 	}
 	waitFor(t, "a line of the log", func() bool {
-		return strings.Contains(server.Log(), "for ACL SAVE to "+users+": No such file or directory")
+		return strings.Contains(server.Log(),
+			"for ACL SAVE to "+users+": No such file or directory")
 	})
 }

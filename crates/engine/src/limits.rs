@@ -376,7 +376,7 @@ pub const LIBRARY_BYTES: usize = 160;
 pub const FUNCTION_BYTES: usize = 160;
 
 /// Copies of a function's declaration that are made of one which is loaded: it, its name among
-/// those of its library and of all libraries, and all of these for the next change.
+/// those of its library and of all libraries, and one for what the copies take beside their texts.
 pub const FUNCTION_COPIES_MAX: usize = 4;
 
 /// Bytes that a run of a script may hold in its values.

@@ -64,7 +64,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         return ExitCode::from(2);
     };
     let (text, status) = check(&options);
-    // The status tells of the file, whoever reads the text.
+    // The status tells of the file, also when no reader wants the text.
     match print(text) {
         ExitCode::SUCCESS => status,
         failed => failed,

@@ -155,7 +155,7 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
 pub fn run_as_redis(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let asks_version = args.iter().any(|argument| argument == "--version");
     if asks_version || args.first().is_some_and(|first| first == "-v") {
-        return print(&format!(
+        return print(format!(
             "Redis server v={REDIS_VERSION} sha={commit}:0 malloc=jemalloc bits={} \
              build=tidemill-{}\n",
             usize::BITS,
@@ -170,15 +170,15 @@ fn answer(arguments: &[String], commit: &str) -> Option<ExitCode> {
     let asks = |option: &str| arguments.iter().any(|argument| argument == option);
     let first = arguments.first().map(String::as_str);
     if asks("--help") || matches!(first, Some("-h" | "help")) {
-        return Some(print(&help()));
+        return Some(print(help()));
     }
     if asks("--list-directives") {
-        return Some(print(&directive_list()));
+        return Some(print(directive_list()));
     }
     if asks("--version") || first == Some("-v") {
         let version = env!("CARGO_PKG_VERSION");
         let bits = usize::BITS;
-        return Some(print(&format!("Tidemill server v={version} sha={commit} bits={bits}\n")));
+        return Some(print(format!("Tidemill server v={version} sha={commit} bits={bits}\n")));
     }
     None
 }

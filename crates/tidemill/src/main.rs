@@ -134,10 +134,10 @@ fn main() -> ExitCode {
         "check-rdb" => tidemill_server::check_rdb::run(&rest),
         "completions" => completions(&rest),
         "man" => manual(&rest),
-        "-h" | "--help" | "help" => print(&format!("{USAGE}{EXAMPLES}")),
+        "-h" | "--help" | "help" => print(format!("{USAGE}{EXAMPLES}")),
         "-V" | "--version" | "version" => {
             let version = env!("CARGO_PKG_VERSION");
-            print(&format!("tidemill {version} commit {COMMIT}\n"))
+            print(format!("tidemill {version} commit {COMMIT}\n"))
         }
         unknown => {
             let _ = write!(io::stderr(), "{}\n\n{USAGE}{EXAMPLES}", unknown_part(unknown));

@@ -24,9 +24,9 @@ and `--check-config` does no more than that. Certificates and the group of the U
 judged too, once every directive is right by itself. `tidemill server --list-directives` prints what
 is below. Marks below: *start* can be set at start only, *protected* by `CONFIG SET` of clients that
 `enable-protected-configs` trusts, everything else by `CONFIG SET` as well; `CONFIG SET` of one of
-Tidemill's own that is set at start takes the value that it has. \"No effect\" is accepted and shown,
-and the reason says why ignoring it is harmless; \"only\" lists the values that are accepted while
-the rest does not exist.
+Tidemill's own that is set at start takes the value that it has. \"No effect\" is accepted and
+shown, and the reason says why ignoring it is harmless; \"only\" lists the values that are accepted
+while the rest does not exist.
 
 Memory is given in bytes or with a unit: `k` is 1000 and `kb` is 1024, likewise `m`, `mb`, `g`,
 `gb`.

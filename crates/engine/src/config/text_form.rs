@@ -24,7 +24,7 @@ pub enum TextForm {
     BaseName {
         /// The directive.
         of: &'static str,
-        /// What it names, in Valkey's word.
+        /// Valkey's word for that which it names.
         kind: &'static str,
     },
 }

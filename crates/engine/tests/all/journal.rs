@@ -254,15 +254,7 @@ fn random_command(random: &mut Rng) -> String {
         38 => format!("HINCRBYFLOAT {key} {field} 0.5"),
         39 => format!("HPEXPIRE {key} {ttl} FIELDS 1 {field}"),
         40 => format!("HSETEX {key} PX {ttl} FIELDS 1 {field} {value}"),
-        50 | 51 => {
-            let condition = *random.choice(["NX", "XX", "FNX", "FXX"].iter()).expect("some");
-            let expiry = *random.choice(["", " KEEPTTL", " PX 20"].iter()).expect("some");
-            format!("HSETEX {key} {condition}{expiry} FIELDS 1 {field} {value}")
-        }
-        52 => {
-            let condition = *random.choice(["NX", "XX", "GT", "LT"].iter()).expect("some");
-            format!("HPEXPIRE {key} {ttl} {condition} FIELDS 1 {field}")
-        }
+        50..53 => random_command_with_condition(random, key, field),
         53 => format!("HSETNX {key} {field} {value}"),
         54 => format!("RENAMENX {key} {other}"),
         41 => format!("HGETEX {key} PX {ttl} FIELDS 1 {field}"),
@@ -276,6 +268,18 @@ fn random_command(random: &mut Rng) -> String {
         49 if random.u32(0..8) == 0 => "FLUSHDB".into(),
         55 if random.u32(0..8) == 0 => "SWAPDB 0 1".into(),
         _ => format!("GET {key}"),
+    }
+}
+
+/// A random command on a field of a hash that changes something if a condition is met.
+fn random_command_with_condition(random: &mut Rng, key: &str, field: &str) -> String {
+    let mut choose = |words: &[&'static str]| words[random.usize(..words.len())];
+    let of_times = choose(&["NX", "XX", "GT", "LT"]);
+    let (condition, expiry) =
+        (choose(&["NX", "XX", "FNX", "FXX"]), choose(&["", " KEEPTTL", " PX 20"]));
+    match choose(&["time", "value", "value"]) {
+        "time" => format!("HPEXPIRE {key} 30 {of_times} FIELDS 1 {field}"),
+        _ => format!("HSETEX {key} {condition}{expiry} FIELDS 1 {field} v"),
     }
 }
 

@@ -19,7 +19,7 @@ impl Files for DiskFiles {
     }
 
     fn matching(&self, pattern: &str) -> Vec<String> {
-        // A bracket that is never closed stands for itself.
+        // A bracket that is never closed is a character like others.
         let Ok(paths) = glob::glob(pattern) else { return vec![pattern.to_owned()] };
         let paths = paths.flatten().filter(|path| !has_hidden_part(path, Path::new(pattern)));
         paths.map(|path| path.to_string_lossy().into_owned()).collect()
@@ -40,7 +40,10 @@ impl Files for DiskFiles {
 /// shell, wildcards do not stand for it. The library's own option panics at names that are not
 /// UTF-8.
 fn has_hidden_part(path: &Path, pattern: &Path) -> bool {
-    let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_encoded_bytes().starts_with(b"."));
+    let is_hidden = |part: Component<'_>| match part {
+        Component::Normal(name) => name.as_encoded_bytes().starts_with(b"."),
+        _ => false,
+    };
     let mut pairs = path.components().rev().zip(pattern.components().rev());
     pairs.any(|(part, wanted)| is_hidden(part) && !is_hidden(wanted))
 }

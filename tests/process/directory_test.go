@@ -63,11 +63,69 @@ func TestConfigSet_MovesTheSnapshot(t *testing.T) {
 		}
 		within("below/below")
 		expectOK(t, conn, "CONFIG", "SET", "dbfilename", "third.rdb", "dir", "..")
+		within("below")
 		expectOK(t, conn, "DEBUG", "RELOAD")
 		if reply := do(t, conn, "GET", "key"); string(reply.Text) != "value" {
 			t.Errorf("%s: %v", kind, reply)
 		}
 		saves("below/third.rdb")
+	}
+}
+
+// A name that another server saves to is refused as it is at a start, and one that was left is free.
+func TestConfigSet_TakesTheLockOfTheSnapshot(t *testing.T) {
+	other := instance.Start(t, instance.Subject, "--save", "3600 1")
+	server := instance.Start(t, instance.Subject, "--save", "3600 1",
+		"--enable-protected-configs", "yes", "--unixsocket", "socket", "--pidfile", "pid")
+	conn := server.Dial(t)
+	refused(t, conn, "dir", other.Directory, "another server saves to")
+	expectOK(t, conn, "SAVE")
+	if err := os.Remove(filepath.Join(server.Directory, "dump.rdb")); err != nil {
+		t.Error(err)
+	}
+	expectOK(t, conn, "CONFIG", "SET", "dbfilename", "other.rdb", "dir", other.Directory)
+	third, err := instance.Launch(instance.Subject, server.Directory, "--save", "3600 1")
+	if err != nil {
+		t.Fatalf("the lock of the directory before: %v", err)
+	}
+	if err := third.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"socket", "pid"} {
+		if err := os.WriteFile(filepath.Join(other.Directory, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"socket", "pid"} {
+		if _, err := os.Stat(filepath.Join(other.Directory, name)); err != nil {
+			t.Errorf("a file of another server: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(server.Directory, name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
+// A snapshot keeps to its directory when that is moved.
+func TestSave_WithinADirectoryThatWasMoved(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "before")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := instance.Launch(instance.Subject, directory, "--save", "3600 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	if err := os.Rename(directory, directory+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	expectOK(t, server.Dial(t), "SAVE")
+	if _, err := os.Stat(filepath.Join(directory+".moved", "dump.rdb")); err != nil {
+		t.Error(err)
 	}
 }
 

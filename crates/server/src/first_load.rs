@@ -28,8 +28,8 @@ pub(crate) enum FirstLoad {
 }
 
 /// Text for the operator when the snapshot cannot be loaded.
-fn fatal(error: &LoadError) -> String {
-    format!("{error}\n{}", error.verdict())
+fn fatal(file: &SnapshotFile, error: &LoadError) -> String {
+    format!("{}\n{}", file.describe(error), error.verdict())
 }
 
 /// Begins to load what there is, before there are workers. An append-only file that is not there is
@@ -41,7 +41,7 @@ pub(crate) fn begin_loading<F: Flavour>(
 ) -> Result<FirstLoad, String> {
     log.attach(shared);
     if !options.append_only.is_enabled {
-        let is_there = file.begin_at_start(shared).map_err(|error| fatal(&error))?;
+        let is_there = file.begin_at_start(shared).map_err(|error| fatal(file, &error))?;
         let load = is_there.then(|| FirstLoad::Snapshot(Arc::clone(file)));
         return Ok(load.unwrap_or(FirstLoad::Nothing));
     }
@@ -75,7 +75,7 @@ impl FirstLoad {
                     Ok(())
                 }
                 Err(LoadError { fault: LoadFault::Stopped, .. }) => Err(None),
-                Err(error) => Err(Some(fatal(&error))),
+                Err(error) => Err(Some(fatal(file, &error))),
             },
             FirstLoad::Log(log, file) => {
                 log.load_at_start((shared, domain), &file.base_rules(shared))

@@ -246,7 +246,7 @@ fn open_snapshot_file(
         return Ok((file, configuration.clone()));
     }
     match file.lock() {
-        Ok(_) => Ok((file, configuration.clone())),
+        Ok(()) => Ok((file, configuration.clone())),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.saves_by_default => {
             log::warn!("{error}. Neither is configured: this server saves nothing");
             let configuration = configuration.with_changes(&[(b"save", b"")], false);
@@ -395,8 +395,8 @@ fn start_saving<F: Flavour>(
 fn remove_unix_socket(config: &ServerConfig) {
     if let Some(path) = &config.unix_socket {
         log::info!("Removing the unix socket file.");
-        // Gone already is as good.
-        let _ = std::fs::remove_file(path);
+        // In the directory of the start: `dir` may have changed. Gone already is as good.
+        let _ = std::fs::remove_file(Path::new(&config.directory).join(path));
     }
 }
 
@@ -665,10 +665,10 @@ impl Host for Process {
         next: &Configuration,
         changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
-        let next = next.server();
+        let server = next.server();
         let fitting =
-            descriptors::fit_clients(next.clients_max, self.placement.workers.len()).unwrap_or(0);
-        if fitting < next.clients_max {
+            descriptors::fit_clients(server.clients_max, self.placement.workers.len()).unwrap_or(0);
+        if fitting < server.clients_max {
             return Err((
                 "maxclients",
                 format!(
@@ -677,12 +677,13 @@ impl Host for Process {
                 ),
             ));
         }
-        let present_directory = self.enter_directory(&next, changed)?;
-        let result = self.prepare_in_directory(&present.server(), &next, changed);
-        if result.is_err() {
-            present_directory.inspect(|directory| change_over::enter_again(directory));
-        } else if changed.iter().any(|name| matches!(*name, "dir" | "dbfilename")) {
-            self.snapshot_file.move_to(&next.snapshot_file);
+        self.check_directory(&present.server(), &server, changed)?;
+        self.move_snapshot(next, changed)?;
+        let result = self.prepare_in_place(&present.server(), &server, changed);
+        if result.is_err()
+            && let Err((_, error)) = self.move_snapshot(present, changed)
+        {
+            log::error!("Can't go back to the directory and the snapshot before: {error}");
         }
         result
     }

@@ -244,17 +244,6 @@ impl<E> Executor<'_, '_, E> {
         entry_of(self.shared, &self.session.client, elapsed_ns / 1000, command, arguments)
     }
 
-    /// Latency event of a script's command, if it took so long.
-    pub(crate) fn latency_event(
-        &self,
-        command: &'static Command,
-        elapsed_ns: u64,
-    ) -> Option<(&'static str, Sample)> {
-        let is_event = elapsed_ns >= self.worker.settings.latency_ns_min && !self.worker.replays();
-        let is_fast = command.flags.contains(Flags::FAST);
-        is_event.then(|| latency_event(self.shared, is_fast, elapsed_ns))
-    }
-
     /// Counts commands of a script, each with the nanoseconds that it took.
     pub(crate) fn count_inner(&mut self, ran: &[(CommandId, u64)]) {
         // The next one may be `INFO`.
@@ -345,8 +334,9 @@ impl<E> Executor<'_, '_, E> {
         if self.worker.replays() {
             return;
         }
-        let (event, sample) = latency_event(self.shared, is_fast, elapsed_ns);
-        self.shared.latency.add(event, sample);
+        let unix_s = self.shared.clock.wall_us() / 1_000_000;
+        let event = if is_fast { "fast-command" } else { "command" };
+        self.shared.latency.add(event, Sample { unix_s, ms: elapsed_ns / 1_000_000 });
     }
 
     /// Shows a command to those who watch.
@@ -421,12 +411,6 @@ fn entry_of(
         client_address: client.address.to_string(),
         client_name: client.texts().name,
     })
-}
-
-fn latency_event(shared: &Shared, is_fast: bool, elapsed_ns: u64) -> (&'static str, Sample) {
-    let unix_s = shared.clock.wall_us() / 1_000_000;
-    let event = if is_fast { "fast-command" } else { "command" };
-    (event, Sample { unix_s, ms: elapsed_ns / 1_000_000 })
 }
 
 /// A client's wait is over: its command counts now, unless it has already (no `end`), and the logs

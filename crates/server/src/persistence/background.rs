@@ -134,7 +134,7 @@ impl<F: Flavour> SaveThread<F> {
             LoadSource::Snapshot(present) => {
                 let domain = Arc::clone(member.domain());
                 let loaded = member.offline(|| file.load_all(shared, &domain, present));
-                loaded.inspect_err(|error| log::error!("{error}")).is_ok()
+                loaded.inspect_err(|error| log::error!("{}", file.describe(error))).is_ok()
             }
             LoadSource::Log => log.reload(shared, member),
         };

@@ -5,7 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError,
+};
 use std::thread;
 use std::time::Instant;
 
@@ -36,11 +38,11 @@ use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
 /// Starts a thread that calls [`SnapshotFile::write_empty_files`].
 pub(super) type EmptyWriter = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// Directory and name of the snapshot, both of which may change while the server runs: a save or
-/// load keeps to the path with which it began.
+/// Directory and name of the snapshot. The process is in the directory.
 pub(crate) struct SnapshotFile {
     disk: Arc<dyn Disk>,
-    place: Mutex<Place>,
+    /// Read while a file is written: it is not moved meanwhile.
+    place: RwLock<Place>,
     /// Lock against other servers that save under this name, once it is needed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
     /// Way to the thread that saves in the background.
@@ -54,17 +56,28 @@ pub(crate) struct SnapshotFile {
 
 #[derive(Debug)]
 struct Place {
-    /// The working directory when it was set, which is `dir`.
-    directory: PathBuf,
+    /// The working directory, for people to read.
+    directory: String,
     /// `dbfilename`.
-    name: String,
+    path: PathBuf,
 }
 
 impl Place {
     /// A name in the directory that the process is in.
     fn here(name: &str) -> Place {
-        let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-        Place { directory, name: name.to_owned() }
+        let directory = std::env::current_dir();
+        let directory = directory.map_or_else(|_| ".".into(), |path| path.display().to_string());
+        Place { directory, path: PathBuf::from(name) }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        PathBuf::from(format!(".{}.lock", self.path.display()))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.directory, self.path.display())
     }
 }
 
@@ -96,7 +109,7 @@ impl SnapshotFile {
     ) -> Arc<SnapshotFile> {
         Arc::new(SnapshotFile {
             disk,
-            place: Mutex::new(Place::here(&config.snapshot_file)),
+            place: RwLock::new(Place::here(&config.snapshot_file)),
             lock: Mutex::default(),
             to_thread: Mutex::default(),
             log: Arc::clone(log),
@@ -105,14 +118,46 @@ impl SnapshotFile {
         })
     }
 
-    /// Saves and loads from now on under this name in the directory that the process is in.
-    pub(crate) fn move_to(&self, name: &str) {
-        *locked(&self.place) = Place::here(name);
+    fn place(&self) -> RwLockReadGuard<'_, Place> {
+        self.place.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self) -> PathBuf {
-        let place = locked(&self.place);
-        place.directory.join(&place.name)
+    /// Saves and loads from now on under another name, in another directory if there is one, which
+    /// becomes the working directory. Locks the name if the server `saves`, and gives back the lock
+    /// of the one before. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator: there is no such directory, another server saves there, or a file is
+    /// being written. Nothing is changed then.
+    pub(crate) fn move_to(
+        &self,
+        directory: Option<&str>,
+        name: &str,
+        saves: bool,
+    ) -> Result<(), String> {
+        let mut place = match self.place.try_write() {
+            Ok(place) => place,
+            Err(TryLockError::Poisoned(place)) => place.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err("a snapshot is being saved".into()),
+        };
+        let former = std::env::current_dir().map_err(|error| reason(&error))?;
+        if let Some(directory) = directory {
+            std::env::set_current_dir(directory).map_err(|error| reason(&error))?;
+        }
+        let next = Place::here(name);
+        let mut lock = locked(&self.lock);
+        if !lock.as_ref().is_some_and(|lock| lock.is_at(&next.lock_path())) {
+            let taken = saves.then(|| self.take_lock(&next)).transpose();
+            *lock = taken.map_err(|error| {
+                if let Err(error) = std::env::set_current_dir(&former) {
+                    log::error!("Can't go back to {}: {}", former.display(), reason(&error));
+                }
+                error.to_string()
+            })?;
+        }
+        *place = next;
+        Ok(())
     }
 
     /// Sets the channel to which jobs of the background are sent.
@@ -126,38 +171,38 @@ impl SnapshotFile {
         assert!(is_first, "one thread saves");
     }
 
-    /// Locks the name, unless it is; the path to save to. The lock lasts until the process ends,
-    /// another name is locked, or its file is removed.
+    /// Locks the name, unless it is. The lock lasts until the process ends, or its file is removed.
     ///
     /// # Errors
     ///
     /// Text for the operator; of the kind `WouldBlock` when another server saves under the name.
-    pub(crate) fn lock(&self) -> io::Result<PathBuf> {
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        self.lock_at(&self.place())
+    }
+
+    fn lock_at(&self, place: &Place) -> io::Result<()> {
         let mut lock = locked(&self.lock);
-        let (directory, name) = {
-            let place = locked(&self.place);
-            (place.directory.clone(), place.name.clone())
-        };
-        let of_lock = directory.join(format!(".{name}.lock"));
-        if lock.as_ref().is_some_and(|lock| lock.is_at(&of_lock)) {
-            return Ok(directory.join(name));
+        if !lock.as_ref().is_some_and(|lock| lock.is_at(&place.lock_path())) {
+            *lock = Some(self.take_lock(place)?);
         }
-        *lock = Some(self.disk.lock(&of_lock).map_err(|error| {
-            let directory = directory.display();
+        Ok(())
+    }
+
+    fn take_lock(&self, place: &Place) -> io::Result<Box<dyn DiskLock>> {
+        self.disk.lock(&place.lock_path()).map_err(|error| {
             let text = match error.kind() {
                 io::ErrorKind::WouldBlock => format!(
-                    "another server saves to {directory}/{name}. Give this one another `dir` or \
+                    "another server saves to {place}. Give this one another `dir` or \
                      `dbfilename`, or `save \"\"` to have it save nothing"
                 ),
                 _ => format!(
-                    "{directory}/{name} cannot be locked: {}. Give the server's user a `dir` that \
+                    "{place} cannot be locked: {}. Give the server's user a `dir` that \
                      it may write, or `save \"\"` to have it save nothing",
                     reason(&error)
                 ),
             };
             io::Error::new(error.kind(), text)
-        })?);
-        Ok(directory.join(name))
+        })
     }
 
     /// Circumstances of a file for this purpose.
@@ -199,9 +244,10 @@ impl SnapshotFile {
         heap: &Heap,
     ) -> Result<(), SnapshotError> {
         let rules = self.rules(shared, Purpose::Save);
-        let locked = self.lock().map_err(SnapshotError::Io);
+        let place = self.place();
+        let locked = self.lock_at(&place).map_err(SnapshotError::Io);
         let saved = match locked {
-            Ok(path) => save(&*self.disk, &path, cut, shared, access, heap, &rules),
+            Ok(()) => save(&*self.disk, &place.path, cut, shared, access, heap, &rules),
             Err(error) => {
                 cut.end(heap);
                 Err(error)
@@ -210,7 +256,7 @@ impl SnapshotFile {
         match &saved {
             Ok(bytes) => log::info!("DB saved on disk ({bytes} bytes)"),
             Err(SnapshotError::Cancelled) => log::warn!("Background saving cancelled"),
-            Err(error) => self.warn(error),
+            Err(error) => Self::warn(&place, error),
         }
         shared.end_save(saved.is_ok());
         saved.map(drop)
@@ -219,14 +265,16 @@ impl SnapshotFile {
     /// Writes an empty file and ends it, durable or failed. The caller has locked `emptying`.
     fn write_empty(&self, shared: &Shared, empty: &EmptyFile) {
         let rules = self.rules(shared, Purpose::Save);
-        let locked = self.lock().map_err(SnapshotError::Io);
+        let place = self.place();
+        let locked = self.lock_at(&place).map_err(SnapshotError::Io);
         let libraries = empty.libraries();
-        let saved = locked
-            .and_then(|path| save_nothing(&*self.disk, &path, &libraries, &*shared.host, &rules));
+        let saved = locked.and_then(|()| {
+            save_nothing(&*self.disk, &place.path, &libraries, &*shared.host, &rules)
+        });
         match saved {
             Ok(()) => shared.snapshots.note_saved(shared.clock.unix_us(), empty.changes),
             // No reason not to flush; the changes count as unsaved, so that a save point is due.
-            Err(error) => self.warn(&error),
+            Err(error) => Self::warn(&place, &error),
         }
         shared.snapshots.end_empty(empty.number);
     }
@@ -246,8 +294,8 @@ impl SnapshotFile {
         locked(&self.to_thread).as_ref().is_some_and(|sender| sender.send(job).is_ok())
     }
 
-    fn warn(&self, error: &SnapshotError) {
-        log::error!("Write error saving DB to {}: {error}", self.path().display());
+    fn warn(place: &Place, error: &SnapshotError) {
+        log::error!("Write error saving DB to {place}: {error}");
     }
 
     /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that
@@ -308,14 +356,14 @@ impl SnapshotFile {
     /// Removes files of saves that are not complete: the process ends at once.
     pub(crate) fn remove_incomplete(&self) {
         // Mostly there is none.
-        let path = self.path();
-        let _ = self.disk.unlink(&temporary(&path));
-        let _ = self.disk.unlink(&temporary_empty(&path));
+        let place = self.place();
+        let _ = self.disk.unlink(&temporary(&place.path));
+        let _ = self.disk.unlink(&temporary_empty(&place.path));
     }
 
     /// The file to be loaded; none if it is absent.
     fn open_to_load(&self) -> Result<Option<Box<dyn DiskFile>>, LoadError> {
-        open(&*self.disk, &self.path())
+        open(&*self.disk, &self.place().path)
     }
 
     fn load_rules<'r>(&self, shared: &Shared, settings: &'r Settings) -> LoadRules<'r> {
@@ -328,8 +376,13 @@ impl SnapshotFile {
         }
     }
 
+    /// Text of an error for the operator.
+    pub(crate) fn describe(&self, error: &LoadError) -> String {
+        format!("{}/{error}", self.place().directory)
+    }
+
     fn io_error(&self, error: io::Error) -> LoadError {
-        LoadError { path: self.path(), fault: LoadFault::Io(error) }
+        LoadError { path: self.place().path.clone(), fault: LoadFault::Io(error) }
     }
 
     /// Loads the file into a keyspace that workers do not touch, which is empty unless its keys are
@@ -354,7 +407,8 @@ impl SnapshotFile {
         let mut logged = Instant::now();
         let note = &mut |loaded: Loaded| note_progress(shared, loaded, &mut logged);
         let inserter_count = shared.worker_count().min(INSERTERS_MAX);
-        let loaded = load(&*file, &self.path(), (shared, domain), rules, inserter_count, note);
+        let path = self.place().path.clone();
+        let loaded = load(&*file, &path, (shared, domain), rules, inserter_count, note);
         self.note_loaded(shared, loaded?, begun);
         Ok(())
     }
@@ -371,7 +425,7 @@ impl SnapshotFile {
         log::info!("DB loaded from disk: {:.3} seconds", begun.elapsed().as_secs_f64());
         let lost = "data of modules was passed over and is lost at the next save";
         if loaded.module_parts > 0 {
-            log::warn!("{}: {} times: {lost}", self.path().display(), loaded.module_parts);
+            log::warn!("{}: {} times: {lost}", self.place(), loaded.module_parts);
         }
         let (limit, used) = (shared.settings().maxmemory_bytes, shared.live_bytes());
         if limit > 0 && used > limit {
@@ -530,18 +584,18 @@ impl Saving for SnapshotFile {
         let file = match self.open_to_load() {
             Ok(Some(file)) => file,
             Ok(None) => {
-                log::error!("{} is absent", self.path().display());
+                log::error!("{} is absent", self.place());
                 return Err(SavingFailed);
             }
             Err(error) => {
-                log::error!("{error}");
+                log::error!("{}", self.describe(&error));
                 return Err(SavingFailed);
             }
         };
         let settings = shared.settings();
         let rules = self.load_rules(shared, &settings);
-        check_version(&*file, &self.path(), rules).map_err(|error| {
-            log::error!("{error}");
+        check_version(&*file, &self.place().path, rules).map_err(|error| {
+            log::error!("{}", self.describe(&error));
             SavingFailed
         })
     }

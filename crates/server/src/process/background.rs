@@ -39,7 +39,8 @@ impl PidFile {
             return PidFile(None);
         };
         match std::fs::write(path, format!("{}\n", std::process::id())) {
-            Ok(()) => PidFile(Some(path.to_owned())),
+            // Absolute: `dir` may change.
+            Ok(()) => PidFile(Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))),
             Err(error) => {
                 log::info!("Failed to write PID file {}: {error}", path.display());
                 PidFile(None)

@@ -1,22 +1,11 @@
 //! Changes of the configuration of a running server (`CONFIG SET`), where they take more than a
 //! worker that looks at its settings.
 
-use std::io;
-use std::path::{Path, PathBuf};
-
-use tidemill_engine::config::ServerConfig;
-use tidemill_engine::system_error::reason;
+use tidemill_engine::config::{Configuration, ServerConfig};
 
 use super::{Process, purge_in_background, tls_context};
 use crate::process::oom_score::OomScore;
 use crate::tls::context::TlsContext;
-
-/// Goes back to a directory, of which a failure is logged.
-pub(super) fn enter_again(directory: &Path) {
-    if let Err(error) = std::env::set_current_dir(directory) {
-        log::error!("Can't go back to {}: {}", directory.display(), reason(&error));
-    }
-}
 
 impl Process {
     /// Sets the score by which the kernel kills, if that has changed: a start goes on without it,
@@ -32,30 +21,46 @@ impl Process {
         self.oom_score.set(OomScore::of(next)).map_err(refused)
     }
 
-    /// Makes a changed `dir` the working directory. Returns the one before, if there was a change.
-    pub(super) fn enter_directory(
+    /// Judges whether `dir` may become what another configuration says, if it has changed.
+    pub(super) fn check_directory(
         &self,
+        present: &ServerConfig,
         next: &ServerConfig,
         changed: &[&'static str],
-    ) -> Result<Option<PathBuf>, (&'static str, String)> {
+    ) -> Result<(), (&'static str, String)> {
         if !changed.contains(&"dir") {
-            return Ok(None);
-        }
-        let failed = |error: io::Error| ("dir", reason(&error));
-        if self.durability.uses_directory() {
-            let text = "the append only file is in the present directory";
-            return Err(("dir", text.into()));
+            return Ok(());
         }
         if next.directory.is_empty() {
             return Err(("dir", "dir can't be empty".into()));
         }
-        let present = std::env::current_dir().map_err(failed)?;
-        std::env::set_current_dir(&next.directory).map_err(failed)?;
-        Ok(Some(present))
+        if present.append_only.is_enabled || self.durability.uses_directory() {
+            return Err(("dir", "the append only file is in the present directory".into()));
+        }
+        Ok(())
+    }
+
+    /// Moves the snapshot where a configuration says, if `dir` or `dbfilename` has changed.
+    pub(super) fn move_snapshot(
+        &self,
+        to: &Configuration,
+        changed: &[&'static str],
+    ) -> Result<(), (&'static str, String)> {
+        let is_moved = changed.contains(&"dir");
+        let name = match () {
+            () if is_moved => "dir",
+            () if changed.contains(&"dbfilename") => "dbfilename",
+            () => return Ok(()),
+        };
+        let server = to.server();
+        let saves = !to.settings().save_points.is_empty();
+        let directory = is_moved.then_some(&*server.directory);
+        let moved = self.snapshot_file.move_to(directory, &server.snapshot_file, saves);
+        moved.map_err(|reason| (name, reason))
     }
 
     /// Gets ready for another configuration, in whose directory the process is.
-    pub(super) fn prepare_in_directory(
+    pub(super) fn prepare_in_place(
         &self,
         present: &ServerConfig,
         next: &ServerConfig,

@@ -346,7 +346,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     fn confirm(&mut self) {
         let executor = &mut self.executor;
         executor.worker.confirm_attempt(executor.shared);
-        self.state.notes.publish_logged(executor);
+        self.state.notes.publish_logged((executor.shared, &*executor.worker));
     }
 
     /// Stops all other workers until the run ends.
@@ -394,17 +394,19 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         executor.is_timed_alone(Some(id), bytes) || executor.worker.inner_times.samples()
     }
 
-    /// Logs a command that took long, once the run counts.
+    /// Tells of a command that took long; its entry is logged once the run counts.
     #[cold]
     fn note_slow(&mut self, command: &'static Command, args: &ArgumentView<'_>, elapsed_ns: u64) {
         let slow = self.executor.slow_entry(command, args, elapsed_ns);
-        let latency = self.executor.latency_event(command, elapsed_ns);
-        let settings = &self.executor.worker.settings;
-        let entries_max = settings.command_logs[LogKind::Slow as usize].entries_max;
-        let logged = self.state.notes.logged();
-        slow.into_iter().for_each(|entry| logged.push_slow(entries_max, entry));
-        latency.into_iter().for_each(|(event, sample)| logged.push_latency(event, sample));
-        self.publish_if_confirmed();
+        if elapsed_ns >= self.executor.worker.settings.latency_ns_min {
+            self.executor.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
+        }
+        if let Some(entry) = slow {
+            let settings = &self.executor.worker.settings;
+            let entries_max = settings.command_logs[LogKind::Slow as usize].entries_max;
+            self.state.notes.logged().push_slow(entries_max, entry);
+            self.publish_if_confirmed();
+        }
     }
 
     /// Logs a call that was denied, once the run counts.
@@ -420,7 +422,8 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
 
     fn publish_if_confirmed(&mut self) {
         if !self.state.may_begin_anew() {
-            self.state.notes.publish_logged(&self.executor);
+            let Executor { shared, worker, .. } = &self.executor;
+            self.state.notes.publish_logged((shared, worker));
         }
     }
 

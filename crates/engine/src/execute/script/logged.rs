@@ -1,18 +1,18 @@
 //! Entries of logs that a run causes, until it counts.
 //!
 //! A run that begins anew has done nothing, so that whatever tells of its commands waits as they do
-//! themselves ([`super::ran`]): entries of `SLOWLOG` and `ACL LOG`, latency events, and the lines
-//! of `redis.log`. A log keeps its latest entries, so a run need keep no more of them.
+//! themselves ([`super::ran`]): entries of `SLOWLOG` and `ACL LOG`, and the lines of `redis.log`. A
+//! log keeps its latest entries, so a run need keep no more of them. Latency events are told at
+//! once, of each attempt: the time has passed.
 
 use std::collections::VecDeque;
 
 use crate::acl::{Denied, LogEntry as Denial};
 use crate::admin::acl::{count_denials, log_denial};
-use crate::execute::executor::Executor;
 use crate::limits::{RUN_LINE_OVERHEAD_BYTES, RUN_LINES_BYTES_MAX, RUN_SLOW_ENTRIES_MAX};
 use crate::shared::Shared;
 use crate::telemetry::command_log::{LogEntry, LogKind};
-use crate::telemetry::latency::Sample;
+use crate::worker::Worker;
 
 /// Line of `redis.log`.
 #[derive(Debug)]
@@ -25,8 +25,6 @@ struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Logged {
     slow: VecDeque<LogEntry>,
-    /// Events with their moments. A millisecond has at most one, so they are few.
-    latency: Vec<(&'static str, Sample)>,
     denials: crate::acl::Log,
     /// Numbers of all denials, by reason.
     denied: Vec<(Denied, u64)>,
@@ -41,11 +39,6 @@ impl Logged {
         if self.slow.len() > entries_max.min(RUN_SLOW_ENTRIES_MAX) {
             self.slow.pop_front();
         }
-    }
-
-    /// Adds a latency event.
-    pub(super) fn push_latency(&mut self, event: &'static str, sample: Sample) {
-        self.latency.push((event, sample));
     }
 
     /// Adds a denied call.
@@ -77,15 +70,11 @@ impl Logged {
 
     /// Puts everything into the logs: the run does not begin anew.
     #[cold]
-    pub(super) fn publish<E>(mut self, executor: &Executor<'_, '_, E>) {
-        let (shared, worker) = (executor.shared, &*executor.worker);
+    pub(super) fn publish(mut self, (shared, worker): (&Shared, &Worker)) {
         self.write_lines(shared);
         let entries_max = worker.settings.command_logs[LogKind::Slow as usize].entries_max;
         for entry in self.slow {
             shared.command_logs.push(LogKind::Slow, entries_max, entry);
-        }
-        for (event, sample) in self.latency {
-            shared.latency.add(event, sample);
         }
         for (denied, count) in self.denied {
             count_denials((shared, worker), denied, count);

@@ -457,7 +457,7 @@ fn answer<E: Enter>(
     leave_table(executor.shared, state);
     executor.session.select(state.database);
     state.notes.ran.count(executor);
-    state.notes.publish_logged(executor);
+    state.notes.publish_logged((executor.shared, &*executor.worker));
     executor.show_script(request.command, request.args, &state.notes.lines);
     match result {
         Ok(reply) => {

@@ -11,9 +11,10 @@ use super::ran::RanCommands;
 use crate::access::context::Lookups;
 use crate::access::section::{Enter, ReadSide};
 use crate::access::unit::Unit;
-use crate::execute::executor::Executor;
 use crate::script::RunningScript;
+use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
+use crate::worker::Worker;
 
 /// Reason for which a run ends without a result and begins anew. Nothing of it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +104,9 @@ impl RunNotes {
     }
 
     /// Puts entries into the logs, if there are any: the run does not begin anew.
-    pub(super) fn publish_logged<E>(&mut self, executor: &Executor<'_, '_, E>) {
+    pub(super) fn publish_logged(&mut self, to: (&Shared, &Worker)) {
         if let Some(logged) = self.logged.take() {
-            (*logged).publish(executor);
+            (*logged).publish(to);
         }
     }
 }

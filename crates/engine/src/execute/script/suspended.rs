@@ -432,10 +432,11 @@ pub(super) fn log_slow(shared: &Shared, running: &RunningScript, elapsed_us: u64
 /// The client of a run that has changed nothing is gone: the run ends.
 pub(crate) fn end(shared: &Shared, worker: &mut Worker, session: &mut Session) {
     let Some(pending) = take(worker, session) else { return };
-    let Some(suspended) = pending.suspended else { return };
+    let Some(mut suspended) = pending.suspended else { return };
     if let Some(running) = &suspended.running {
         shared.scripts.running.leave(running);
     }
+    suspended.notes.publish_logged((shared, worker));
     worker.scripts.abandon(suspended.machine, suspended.run);
     if let SuspendedReach::Unit(unit) = suspended.reach {
         unit.resume(shared, worker).abandon();

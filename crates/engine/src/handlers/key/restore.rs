@@ -20,8 +20,8 @@ use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::string::encoding_of;
 use crate::limits::{
-    ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN, RESTORED_BYTES_MIN, RESTORED_COPIES_MAX,
-    RESTORED_RATIO_MAX,
+    COPIED_NAMES_MIN, COPIED_NAMES_RATIO_MAX, ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN,
+    RESTORED_COPIES_MAX,
 };
 use crate::memory::{self, Room};
 use crate::stored::draft::{
@@ -40,7 +40,6 @@ const TWICE: &str = "an element occurs twice";
 
 /// Fault of a payload whose collection has an element of more than 1 GiB.
 const TOO_LONG: &str = "an element is longer than any may be";
-const TOO_LARGE: &str = "it repeats names of fields that take far more memory than the payload";
 
 /// The error of a payload that cannot be read.
 const BAD_DATA: CommandError =
@@ -236,9 +235,6 @@ fn decode(
     mut take: impl FnMut(Item<'_>) -> Result<u64, Refusal>,
 ) -> Result<(), Refusal> {
     let (mut unasked_bytes, mut count, mut part) = (0, 0, part_name(encoding));
-    // Entries of a stream refer to names that each of them may have as a copy.
-    let bytes_max = RESTORED_BYTES_MIN.max(RESTORED_RATIO_MAX * payload.byte_count() as u64);
-    let mut bytes = 0;
     let decoded = payload.decode(|item| {
         count += 1;
         if matches!(item, Item::StreamState(_)) {
@@ -251,12 +247,7 @@ fn decode(
         }
         // The payload may have it compressed, so that it is longer than any request.
         room.check(RESTORED_COPIES_MAX * (pieces[0] + pieces[1]) as u64)?;
-        let taken_bytes = take(item)?;
-        bytes += taken_bytes;
-        if bytes > bytes_max {
-            return Err(Refusal::damaged(TOO_LARGE));
-        }
-        unasked_bytes += taken_bytes + ELEMENT_OVERHEAD_BYTES;
+        unasked_bytes += take(item)? + ELEMENT_OVERHEAD_BYTES;
         if unasked_bytes >= LARGE_BYTES_MIN {
             room.check(unasked_bytes)?;
             unasked_bytes = 0;
@@ -326,6 +317,10 @@ fn put_stream(
 ) -> Result<(), Refusal> {
     let room = cx.room();
     let mut reading = Reading::new(encoding);
+    if !cx.replays() {
+        let payload_bytes = payload.byte_count() as u64;
+        reading.bound_copied_names(COPIED_NAMES_MIN.max(COPIED_NAMES_RATIO_MAX * payload_bytes));
+    }
     cx.edit(key).replace_as::<Stream<'_>, _>((EVENT, true), |stream| {
         decode(room, (payload, encoding), |item| reading.take(stream, item))?;
         let encoding = reading.end().map_err(|refusal| refusal.at(0, "Stream"))?;

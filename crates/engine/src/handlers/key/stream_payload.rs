@@ -133,6 +133,9 @@ fn write_group<O: Output<Error: From<TryReserveError>>>(
 pub(crate) struct Reading {
     encoding: ValueEncoding,
     fields: FieldTexts,
+    /// Bytes of names that entries have as copies of their own, and the most.
+    copied_name_bytes: u64,
+    copied_names_max: u64,
     /// The present group, and pending entries that no consumer has yet.
     group: Option<Group>,
     pending: HashMap<StreamId, (i64, u64)>,
@@ -144,10 +147,17 @@ impl Reading {
         Reading {
             encoding,
             fields: FieldTexts::default(),
+            copied_name_bytes: 0,
+            copied_names_max: u64::MAX,
             group: None,
             pending: HashMap::new(),
             consumer: None,
         }
+    }
+
+    /// Refuses streams whose entries have more bytes of names as copies of their own.
+    pub(crate) fn bound_copied_names(&mut self, bytes_max: u64) {
+        self.copied_names_max = bytes_max;
     }
 
     /// Takes an element, and returns about how many bytes it needs.
@@ -235,7 +245,11 @@ impl Reading {
             let value = text(value, &mut digits);
             self.fields.push(name, value)?;
         }
-        stream.push(id, self.fields.iter(), NodeLimits::NONE);
+        self.copied_name_bytes += stream.push(id, self.fields.iter(), NodeLimits::NONE);
+        if self.copied_name_bytes > self.copied_names_max {
+            let text = "its entries repeat names that take far more memory than the payload";
+            return Err(Refusal::damaged(text));
+        }
         Ok(self.fields.bytes.len() as u64)
     }
 

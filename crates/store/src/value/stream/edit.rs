@@ -87,13 +87,14 @@ impl<'h> StreamEdit<'h> {
         self.change().meta.state = state;
     }
 
-    /// Adds an entry with a greater id than the last one, which is this one then.
+    /// Adds an entry with a greater id than the last one, which is this one then. Returns the bytes
+    /// of names that it has as a copy of its own: none where they are a schema.
     pub fn push<'a>(
         &mut self,
         id: StreamId,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: NodeLimits,
-    ) {
+    ) -> u64 {
         debug_assert!(id > self.parts.meta.state.last_id);
         if self.view().is_empty() {
             self.begin(id);
@@ -117,7 +118,9 @@ impl<'h> StreamEdit<'h> {
         let stored_id = StoredId::of(id, base_ms).expect("no entry is before the first");
         let mut prefix = Bytes::from_slice(stored_id.bytes());
         number::push(&mut prefix, Head { schema, starts_node }.number());
-        self.push_element(&prefix, if schema == 0 { &names } else { &[] }, &values);
+        let own_names: &[u8] = if schema == 0 { &names } else { &[] };
+        self.push_element(&prefix, own_names, &values);
+        own_names.len() as u64
     }
 
     /// Lets the next entry begin a node.

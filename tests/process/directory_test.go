@@ -72,7 +72,7 @@ func TestConfigSet_MovesTheSnapshot(t *testing.T) {
 	}
 }
 
-// A name that another server saves to is refused as it is at a start, and one that was left is free.
+// A name that another server saves to is refused as at a start, and one that was left is free.
 func TestConfigSet_TakesTheLockOfTheSnapshot(t *testing.T) {
 	other := instance.Start(t, instance.Subject, "--save", "3600 1")
 	server := instance.Start(t, instance.Subject, "--save", "3600 1",

@@ -507,6 +507,29 @@ func TestScript_ChangesBehindItsClientAreNobodysOwn(t *testing.T) {
 	}
 }
 
+// A denied call of a script is told also when its client is killed before the script's end.
+func TestScript_WithoutClientLeavesItsDenials(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	control, client := server.Dial(t), server.Dial(t)
+	do(t, control, "ACL", "SETUSER", "u", "on", "nopass", "+@all", "~a")
+	do(t, client, "AUTH", "u", "x")
+	body := "redis.pcall('GET', 'secret') redis.log(redis.LOG_WARNING, 'a line of it') " + endless
+	if err := client.Send("EVAL_RO", body, "0"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the script to run for long", func() bool {
+		return !do(t, control, "FUNCTION", "STATS").Items[1].Null
+	})
+	do(t, control, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	waitFor(t, "its denial and its line", func() bool {
+		return len(do(t, control, "ACL", "LOG").Items) == 1 &&
+			strings.Contains(server.Log(), "a line of it")
+	})
+	if denied := field(t, control, "stats", "acl_access_denied_key"); denied != 1 {
+		t.Errorf("%d denials are counted", denied)
+	}
+}
+
 // The memory of a script that has changed nothing is free once its client is gone.
 func TestScript_WithoutClientHasNoMemory(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "1")

@@ -208,7 +208,6 @@ mod tests {
             paths.iter().map(name).collect::<Vec<_>>()
         };
         assert_eq!(found("*"), ["open[", "seen"]);
-        assert_eq!(found(".*"), [".hidden"]);
         assert_eq!(found(".hid*"), [".hidden"]);
         assert_eq!(found("?hidden"), [""; 0]);
         assert_eq!(found("open["), ["open["]);

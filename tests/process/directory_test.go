@@ -69,6 +69,13 @@ func TestConfigSet_MovesTheSnapshot(t *testing.T) {
 			t.Errorf("%s: %v", kind, reply)
 		}
 		saves("below/third.rdb")
+		// Out of a directory that is no more there.
+		if err := os.RemoveAll(filepath.Join(directory, "below")); err != nil {
+			t.Fatal(err)
+		}
+		expectOK(t, conn, "CONFIG", "SET", "dir", directory)
+		within("")
+		saves("third.rdb")
 	}
 }
 

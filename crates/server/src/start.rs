@@ -677,7 +677,7 @@ impl Host for Process {
                 ),
             ));
         }
-        self.check_directory(&present.server(), &server, changed)?;
+        self.check_directory(&server, changed)?;
         self.move_snapshot(next, changed)?;
         let result = self.prepare_in_place(&present.server(), &server, changed);
         if result.is_err()

@@ -1,6 +1,7 @@
 //! The file of the snapshot: saves and loads of it.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,7 +142,8 @@ impl SnapshotFile {
             Err(TryLockError::Poisoned(place)) => place.into_inner(),
             Err(TryLockError::WouldBlock) => return Err("a snapshot is being saved".into()),
         };
-        let former = std::env::current_dir().map_err(|error| reason(&error))?;
+        // Not by its path: it may have been moved or removed.
+        let former = File::open(".").map_err(|error| reason(&error))?;
         if let Some(directory) = directory {
             std::env::set_current_dir(directory).map_err(|error| reason(&error))?;
         }
@@ -150,8 +152,8 @@ impl SnapshotFile {
         if !lock.as_ref().is_some_and(|lock| lock.is_at(&next.lock_path())) {
             let taken = saves.then(|| self.take_lock(&next)).transpose();
             *lock = taken.map_err(|error| {
-                if let Err(error) = std::env::set_current_dir(&former) {
-                    log::error!("Can't go back to {}: {}", former.display(), reason(&error));
+                if let Err(error) = rustix::process::fchdir(&former) {
+                    log::error!("Can't go back to {place}: {}", reason(&error.into()));
                 }
                 error.to_string()
             })?;

@@ -24,7 +24,6 @@ impl Process {
     /// Judges whether `dir` may become what another configuration says, if it has changed.
     pub(super) fn check_directory(
         &self,
-        present: &ServerConfig,
         next: &ServerConfig,
         changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
@@ -34,7 +33,7 @@ impl Process {
         if next.directory.is_empty() {
             return Err(("dir", "dir can't be empty".into()));
         }
-        if present.append_only.is_enabled || self.durability.uses_directory() {
+        if self.durability.uses_directory() {
             return Err(("dir", "the append only file is in the present directory".into()));
         }
         Ok(())

@@ -150,10 +150,15 @@ func TestConfigSet_KeepsTheDirectoryOfALog(t *testing.T) {
 	}
 	expectOK(t, conn, "CONFIG", "SET", "dir", "below")
 	expectOK(t, conn, "CONFIG", "SET", "appendonly", "yes")
+	// Until then a signal does not end it, as in Valkey.
 	waitFor(t, "the first base", func() bool {
-		names, _ := filepath.Glob(filepath.Join(below, "appendonlydir", "*.manifest"))
-		return len(names) == 1
+		return information(t, conn, "aof_rewrite_in_progress") == 0 &&
+			information(t, conn, "aof_rewrite_scheduled") == 0
 	})
+	names, _ := filepath.Glob(filepath.Join(below, "appendonlydir", "*.base.rdb"))
+	if len(names) != 1 {
+		t.Errorf("bases: %q", names)
+	}
 }
 
 // Names that the start refuses are refused by the check, each with its directive.

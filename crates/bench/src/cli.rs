@@ -11,8 +11,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use tidemill_host::output::{note, print_text};
 
-use crate::console::{note, print_text};
 use crate::load::Stop;
 
 pub use ab::{AbFlags, judge_change};

@@ -15,6 +15,5 @@ pub mod process;
 pub mod report;
 pub mod stats;
 
-mod console;
 mod limits;
 mod secrets;

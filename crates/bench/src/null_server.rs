@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{Timespec, epoll};
+use tidemill_host::output::note;
 
-use crate::console::note;
 use crate::limits::RECEIVE_BUFFER_BYTES;
 use crate::load::scan::Scanner;
 

@@ -1,7 +1,6 @@
 //! `tidemill server`: command line of the server.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +11,7 @@ use tidemill_engine::config::{self, CommandLine, Configuration, Draft, LoadError
 pub use tidemill_engine::config::{FAMILIES, STATEMENTS, STATEMENTS_TITLE, nearest};
 use tidemill_engine::execute;
 use tidemill_engine::system_error::reason;
+use tidemill_host::output::{check_file, note, print_text};
 
 use crate::config::DiskFiles;
 use crate::listen;
@@ -77,19 +77,13 @@ fn help() -> String {
 /// gone needs no text, and there is no error then.
 #[must_use]
 pub fn print(text: impl AsRef<[u8]>) -> ExitCode {
-    let mut output = io::stdout().lock();
-    match output.write_all(text.as_ref()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("tidemill: standard output: {}", reason(&error)));
+    match print_text(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            note(format_args!("tidemill: {error}"));
             ExitCode::from(1)
         }
-        _ => ExitCode::SUCCESS,
     }
-}
-
-/// Prints a line to the standard error. Lost when it cannot be written: the exit status remains.
-fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Runs `tidemill server` with the arguments that follow the subcommand, in a binary built from
@@ -103,7 +97,7 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let mut arguments = match arguments {
         Ok(arguments) => arguments,
         Err(argument) => {
-            complain(&format!("command line: {argument:?} is not valid UTF-8"));
+            note(format_args!("command line: {argument:?} is not valid UTF-8"));
             return ExitCode::from(2);
         }
     };
@@ -119,7 +113,7 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let Checked { configuration, commands, tls } = match check(&line) {
         Ok(checked) => checked,
         Err(error) => {
-            complain(&error.to_string());
+            note(error);
             return ExitCode::from(2);
         }
     };
@@ -139,7 +133,7 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let logging = crate::log::start(&config);
     let log_file = config.log_file.as_deref();
     if let Err(error) = logging.and_then(|()| crash::install(commit, log_file)) {
-        complain(&error);
+        note(error);
         return ExitCode::from(1);
     }
     let supervisor = Supervisor::detect(&config.supervised);
@@ -235,7 +229,7 @@ fn check_host(draft: &mut Draft) -> Option<TlsContext> {
     {
         draft.refuse("unixsocketgroup", reason(&error));
     }
-    if let Some(Err(error)) = config.log_file.as_deref().map(crate::log::check_file) {
+    if let Some(Err(error)) = config.log_file.as_deref().map(|path| check_file(Path::new(path))) {
         draft.refuse("logfile", format!("Can't open the log file: {}", reason(&error)));
     }
     start::tls_context(&config).unwrap_or_else(|error| {
@@ -259,7 +253,7 @@ fn serve(start: &Start, tls: Option<TlsContext>) -> ExitCode {
         Err(error) => {
             error.lines().for_each(|line| log::error!("{line}"));
             if start.config.log_file.is_some() {
-                complain(&format!("tidemill server: {error}"));
+                note(format_args!("tidemill server: {error}"));
             }
             ExitCode::from(1)
         }

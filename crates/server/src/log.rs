@@ -9,8 +9,8 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -18,7 +18,6 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{Timestamp, Zoned};
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use rustix::fs::Access;
 use tidemill_engine::config::ServerConfig;
 
 use crate::process::syslog::{Severity, SyslogSink};
@@ -198,22 +197,6 @@ fn level(name: &str) -> LevelFilter {
         "warning" => LevelFilter::Warn,
         "nothing" => LevelFilter::Off,
         _ => LevelFilter::Info,
-    }
-}
-
-/// Judges whether a log can be written to a file, without making one.
-///
-/// # Errors
-///
-/// The system's.
-pub(crate) fn check_file(path: &str) -> io::Result<()> {
-    match OpenOptions::new().append(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
-            Ok(rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK)?)
-        }
-        opened => opened.map(drop),
     }
 }
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use serde_json::json;
+use tidemill_host::output::{note, print_text};
 
 use crate::cli::outputs;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, end_on_signals};
-use crate::console::{note, print_text};
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
 use crate::experiment::measure::{RunPlan, foreign_keys, measure_once};
 use crate::experiment::metrics::{METRICS, Metric};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory, FromArgMatches};
+use tidemill_host::output::{note, print_line, print_text};
 
 use crate::cli::flags::Flags;
 use crate::cli::outputs;
@@ -15,7 +16,6 @@ use crate::cli::settings;
 use crate::cli::{
     EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals, refuse,
 };
-use crate::console::{note, print, print_text};
 use crate::load::preload::{foreign_keys_warning, remove_all_keys, write_all_keys};
 use crate::load::settings::Target;
 use crate::load::{LoadError, Progress, RunResult, Settings, Stop, run};
@@ -46,7 +46,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     let stop: Stop = Arc::new(AtomicBool::new(false));
     handle_signals(&stop);
     if flags.show_config {
-        print(format_args!("{settings:#?}"));
+        print_line(format_args!("{settings:#?}"));
     }
     if let Some(warning) = foreign_keys_warning(&settings) {
         note(format_args!("tidemill bench: {warning}"));
@@ -101,7 +101,7 @@ fn all_runs(
 
 /// Prints the port and serves until standard input ends, so that a script that dies takes it along.
 fn serve_until_input_ends(server: &NullServer) -> ExitCode {
-    print(server.address().port());
+    print_line(server.address().port());
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     ExitCode::SUCCESS
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
+use tidemill_host::output::{note, print_line, print_text};
 
 use crate::cli::ab::{self, AbFlags, ChangeFlags};
 use crate::cli::outputs;
 use crate::cli::{
     EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, end_on_signals, refuse,
 };
-use crate::console::{note, print, print_text};
 use crate::experiment::analysis::{Analysis, analyse};
 use crate::experiment::html::html_document;
 use crate::experiment::record::ExperimentOutcome;
@@ -125,7 +125,7 @@ fn init(file: &Path) -> Result<(), String> {
     created
         .and_then(|mut created| created.write_all(TEMPLATE.as_bytes()))
         .map_err(|error| format!("{}: {error}", file.display()))?;
-    print(format_args!("{} written; run it: tidemill experiment run {0}", file.display()));
+    print_line(format_args!("{} written; run it: tidemill experiment run {0}", file.display()));
     Ok(())
 }
 

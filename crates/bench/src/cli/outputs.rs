@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{Access, access};
+use tidemill_host::output::check_file;
 
 /// Writes a whole file; an error names it.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
@@ -13,16 +13,7 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
 
 /// An error, if it can be told without writing that a file cannot be written.
 pub(super) fn check(path: &Path) -> io::Result<()> {
-    let checked = if path.is_dir() {
-        Err(io::Error::other("is a directory"))
-    } else if path.exists() {
-        access(path, Access::WRITE_OK).map_err(io::Error::from)
-    } else {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(io::Error::from)
-    };
-    checked.map_err(|error| named(path, &error))
+    check_file(path).map_err(|error| named(path, &error))
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {

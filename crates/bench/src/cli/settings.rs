@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::parser::ArgMatches;
+use tidemill_host::output::note;
 
 use crate::cli::flags::Flags;
-use crate::console::note;
 use crate::limits::{
     CONNECT_JITTER_US_MAX, DEVIATION_RANGES_MAX, KEYS_PER_GET_MAX, PIPELINE_MAX, RATE_MAX,
     THREADS_MAX, VALUE_BYTES_MAX,

@@ -8,7 +8,8 @@
 
 use std::io;
 
-use crate::console::note;
+use tidemill_host::output::note;
+
 use crate::load::keys::{Random, below, mix};
 use crate::stats::{Comparison, Direction, Verdict, compare_metric, conclude};
 

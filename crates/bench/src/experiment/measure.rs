@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::settings::settings_from_words;
@@ -189,8 +190,7 @@ fn by_load(
         loads.push((prepare(settings, record.block, stop)?, None));
     }
     let watched = loads.first().filter(|_| marks).map(|(settings, _)| &settings.target);
-    let (results, seen) = watching(watched, || run_side_by_side(&loads, stop));
-    let results = results?;
+    let (results, seen) = watching(watched, || run_side_by_side(&loads, stop))?;
     let mut doubts = Vec::new();
     for ((settings, _), result) in loads.iter().zip(&results) {
         doubts.extend(warnings(settings, result));
@@ -232,15 +232,29 @@ fn tails(total: &KindResult) -> Vec<(f64, f64)> {
 }
 
 /// Runs `load` while events at the server are noted.
-fn watching<T>(target: Option<&Target>, load: impl FnOnce() -> T) -> (T, Vec<(u64, String)>) {
-    let Some(target) = target else { return (load(), Vec::new()) };
+///
+/// # Errors
+/// Those of `load`, and when the system refuses the thread that watches; nothing is run then.
+fn watching<T>(
+    target: Option<&Target>,
+    load: impl FnOnce() -> Result<T, String>,
+) -> Result<(T, Vec<(u64, String)>), String> {
+    let Some(target) = target else { return Ok((load()?, Vec::new())) };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| marks::watch(target, &is_over));
+        let watcher = spawn_scoped(scope, || marks::watch(target, &is_over))?;
         let loaded = load();
         is_over.store(true, Ordering::Relaxed);
-        (loaded, watcher.join().unwrap_or_default())
+        Ok((loaded?, watcher.join().unwrap_or_default()))
     })
+}
+
+fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, String> {
+    let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
+    spawned.map_err(|error| format!("a thread cannot be started: {error}"))
 }
 
 /// Memory that the last save took beside the data, in MB, as the server says: pages that were
@@ -293,6 +307,10 @@ fn prepare(
     Ok(settings)
 }
 
+/// Runs all loads at the same time.
+///
+/// # Errors
+/// Those of a load, and when the system refuses a thread: those that have begun end in time.
 fn run_side_by_side(
     loads: &[(Settings, Option<u32>)],
     stop: &Stop,
@@ -300,8 +318,8 @@ fn run_side_by_side(
     std::thread::scope(|scope| {
         let threads: Vec<_> = loads
             .iter()
-            .map(|(settings, pid)| scope.spawn(move || run(settings, *pid, stop, |_| {})))
-            .collect();
+            .map(|(settings, pid)| spawn_scoped(scope, || run(settings, *pid, stop, |_| {})))
+            .collect::<Result<_, _>>()?;
         threads
             .into_iter()
             .map(|thread| match thread.join() {

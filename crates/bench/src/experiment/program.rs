@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -28,19 +28,24 @@ pub(super) fn run_program(words: &[String], stop: &Stop) -> Result<BTreeMap<Stri
         .spawn()
         .map_err(|error| format!("{name}: {error}"))?;
     let mut output = child.stdout.take().ok_or("no output to read")?;
-    let reader = std::thread::spawn(move || {
+    let read = move || {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
-    });
+    };
+    let reader = match std::thread::Builder::new().spawn(read) {
+        Ok(reader) => reader,
+        Err(error) => {
+            kill_group(&child);
+            let _ = child.wait();
+            return Err(format!("a thread cannot be started: {error}"));
+        }
+    };
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             break status;
         }
-        if stop.load(Ordering::Relaxed)
-            && let Some(group) = Pid::from_raw(child.id() as i32)
-        {
-            // The child is not reaped yet, so the group is still its own.
-            let _ = kill_process_group(group, Signal::KILL);
+        if stop.load(Ordering::Relaxed) {
+            kill_group(&child);
         }
         std::thread::sleep(STOP_POLL);
     };
@@ -50,6 +55,13 @@ pub(super) fn run_program(words: &[String], stop: &Stop) -> Result<BTreeMap<Stri
         return Err(format!("{name}: {status}"));
     }
     parse_metrics(&text).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Kills the group of a child that is not reaped yet, so that the group is still its own.
+fn kill_group(child: &Child) {
+    if let Some(group) = Pid::from_raw(child.id() as i32) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
 }
 
 fn parse_metrics(text: &str) -> Result<BTreeMap<String, f64>, String> {

@@ -7,7 +7,6 @@
 
 mod cache;
 mod functions;
-mod persistent_map;
 mod running;
 
 pub(crate) use cache::{

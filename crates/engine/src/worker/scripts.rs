@@ -20,7 +20,8 @@ use crate::limits::{
     SCRIPT_RUN_BYTES_MAX,
 };
 use crate::script::{
-    CachedScript, DigestText, Library, LibraryFunction, Origin, Snapshot, digits_of, parse_digest,
+    CachedScript, DigestText, Functions, Library, LibraryFunction, Origin, Snapshot, digits_of,
+    parse_digest,
 };
 use crate::shared::Shared;
 
@@ -35,6 +36,15 @@ pub(crate) struct CompiledScript {
 struct CompiledLibrary {
     library: Arc<Library>,
     functions: Vec<Script>,
+}
+
+impl CompiledLibrary {
+    /// Lets the interpreter forget it, if there is one.
+    fn forget_in(self, interpreter: &mut Option<Box<Interpreter>>) {
+        if let Some(interpreter) = interpreter {
+            self.functions.into_iter().for_each(|script| interpreter.forget(script));
+        }
+    }
 }
 
 /// A function of a library.
@@ -136,7 +146,10 @@ pub(crate) struct WorkerScripts {
     by_source: HashMap<u64, Rc<CompiledScript>, Folding>,
     removals: u64,
     flushes: u64,
+    /// Some may be removed or replaced.
     libraries: HashMap<Box<[u8]>, CompiledLibrary>,
+    /// Removals of libraries at which those that were gone were forgotten.
+    library_removals: u64,
     snapshot: Arc<Snapshot>,
     snapshot_version: u64,
     /// Scripts have the functions that Valkey has withdrawn.
@@ -333,13 +346,18 @@ impl WorkerScripts {
         name: &[u8],
         host: &mut dyn Host,
     ) -> Result<Option<(Script, FunctionRef)>, Vec<u8>> {
-        self.refresh_libraries(shared);
+        self.refresh_libraries(&shared.scripts.functions);
         let Some((library, index)) = self.snapshot.function(name).cloned() else {
             return Ok(None);
         };
-        if let Some(compiled) = self.libraries.get(&library.name) {
+        if let Some(compiled) = self.libraries.get(&library.name)
+            && Arc::ptr_eq(&compiled.library, &library)
+        {
             let script = compiled.functions[index];
             return Ok(Some((script, FunctionRef { library, index })));
+        }
+        if let Some(replaced) = self.libraries.remove(&library.name) {
+            replaced.forget_in(&mut self.functions);
         }
         let has_room = has_room_to_compile(shared, &library.source);
         if !has_room || !shared.host.has_room(library.bytes()) {
@@ -395,31 +413,29 @@ impl WorkerScripts {
             && functions.version() != self.snapshot_version
             && functions.snapshot().function_count() == 0
         {
-            self.refresh_libraries(shared);
+            self.refresh_libraries(functions);
         }
     }
 
-    /// Forgets libraries that were replaced or deleted; with the last one goes the interpreter.
-    fn refresh_libraries(&mut self, shared: &Shared) {
-        let version = shared.scripts.functions.version();
+    /// Looks at the libraries that there are now. Forgets those that were replaced or deleted, once
+    /// that are many of those here; with the last one goes the interpreter.
+    fn refresh_libraries(&mut self, functions: &Functions) {
+        let version = functions.version();
         if version == self.snapshot_version {
             return;
         }
-        let removals = self.snapshot.removals();
-        self.snapshot = shared.scripts.functions.snapshot();
+        self.snapshot = functions.snapshot();
         self.snapshot_version = version;
-        if self.snapshot.removals() == removals {
+        let removals = self.snapshot.removals();
+        if removals - self.library_removals <= self.libraries.len() as u64 / 4 {
             return;
         }
+        self.library_removals = removals;
         let snapshot = &self.snapshot;
         let gone = self.libraries.extract_if(|name, compiled| {
             snapshot.library(name).is_none_or(|now| !Arc::ptr_eq(now, &compiled.library))
         });
-        for script in gone.flat_map(|(_, compiled)| compiled.functions) {
-            if let Some(interpreter) = &mut self.functions {
-                interpreter.forget(script);
-            }
-        }
+        gone.for_each(|(_, library)| library.forget_in(&mut self.functions));
         if self.snapshot.function_count() == 0
             && self.functions.as_ref().is_some_and(|interpreter| interpreter.is_idle())
         {
@@ -454,4 +470,38 @@ pub(crate) fn make(shared: &Shared, machine: Machine) -> Result<Box<Interpreter>
         Machine::Functions => Interpreter::for_functions(identity, FUNCTION_RUN_BYTES_MAX),
     };
     made.map(Box::new).map_err(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNT: usize = 1_000;
+
+    #[test]
+    fn libraries_that_are_gone_are_looked_for_now_and_then() {
+        let functions = Functions::default();
+        let mut scripts = WorkerScripts::default();
+        for number in 0..COUNT {
+            let name: Box<[u8]> = number.to_string().into_bytes().into();
+            let library =
+                Arc::new(Library { name: name.clone(), source: [].into(), functions: Vec::new() });
+            let compiled = CompiledLibrary { library: Arc::clone(&library), functions: Vec::new() };
+            scripts.libraries.insert(name, compiled);
+            functions.change(|present| present.add(library, false)).expect("its name is new");
+        }
+        let mut searches = 0;
+        for number in 0..COUNT {
+            let name = number.to_string();
+            let removed = functions.change(|all| Ok::<_, ()>(all.remove(name.as_bytes())));
+            assert_eq!(removed, Ok(true));
+            let before = scripts.libraries.len();
+            scripts.refresh_libraries(&functions);
+            searches += usize::from(scripts.libraries.len() < before);
+            let gone = scripts.libraries.len() - (COUNT - number - 1);
+            assert!(gone <= before / 4, "{gone} of {before} are gone");
+        }
+        assert!(scripts.libraries.is_empty());
+        assert!(searches < 50, "{searches} searches for {COUNT} libraries");
+    }
 }

@@ -264,19 +264,31 @@ fn a_flushed_script_runs_on_no_worker() {
     assert_eq!(server.call(one, &["EVALSHA", &digest, "0"]), ":7\r\n");
 }
 
+/// Alone, and among others, of which a worker forgets replaced ones later.
 #[test]
 fn libraries_change_on_all_workers_at_once() {
-    let mut server = Server::new(2, NOW_MS);
-    let (one, two) = (server.connect(0), server.connect(1));
-    let library = |number: u32| {
-        format!("#!lua name=l\nredis.register_function('f', function() return {number} end)")
-    };
-    assert_eq!(server.call(one, &["FUNCTION", "LOAD", &library(1)]), "$1\r\nl\r\n");
-    assert_eq!(server.call(two, &["FCALL", "f", "0"]), ":1\r\n");
-    assert_eq!(server.call(one, &["FUNCTION", "LOAD", "REPLACE", &library(2)]), "$1\r\nl\r\n");
-    assert_eq!(server.call(two, &["FCALL", "f", "0"]), ":2\r\n");
-    server.call(one, &["FUNCTION", "DELETE", "l"]);
-    assert_eq!(server.call(two, &["FCALL", "f", "0"]), "-ERR Function not found\r\n");
+    for others in [0, 9] {
+        let mut server = Server::new(2, NOW_MS);
+        let (one, two) = (server.connect(0), server.connect(1));
+        for other in 0..others {
+            let source =
+                format!("#!lua name=o{other}\nredis.register_function('o{other}', tostring)");
+            server.call(one, &["FUNCTION", "LOAD", &source]);
+            server.call(two, &["FCALL", &format!("o{other}"), "0"]);
+        }
+        let library = |number: u32| {
+            format!("#!lua name=l\nredis.register_function('f', function() return {number} end)")
+        };
+        assert_eq!(server.call(one, &["FUNCTION", "LOAD", &library(1)]), "$1\r\nl\r\n");
+        assert_eq!(server.call(two, &["FCALL", "f", "0"]), ":1\r\n");
+        let replaced = server.call(one, &["FUNCTION", "LOAD", "REPLACE", &library(2)]);
+        assert_eq!(replaced, "$1\r\nl\r\n");
+        for client in [one, two] {
+            assert_eq!(server.call(client, &["FCALL", "f", "0"]), ":2\r\n");
+        }
+        server.call(one, &["FUNCTION", "DELETE", "l"]);
+        assert_eq!(server.call(two, &["FCALL", "f", "0"]), "-ERR Function not found\r\n");
+    }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 
 use super::arguments::{AbArguments, ApplyArguments, RevertArguments, VerifyArguments};
-use super::console::note;
 use super::{Outcome, STATUS_LEFT, examine, show};
 use crate::capture;
 use crate::facts::Host;
+use crate::output::note;
 use crate::rules;
 use crate::tune::{self, ApplyOptions, Judge, Report, RevertOptions, Trial, TrialPlan};
 

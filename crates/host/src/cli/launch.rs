@@ -13,8 +13,8 @@ use rustix::process::{Resource, Rlimit};
 
 use super::Outcome;
 use super::arguments::{Cpus, HugePages, MemoryNode, PolicyName, RunArguments};
-use super::console::note;
 use crate::apply::{self, MemoryPolicy, Policy};
+use crate::output::note;
 use crate::placement::{Allowed, Placement, PlacementOptions, plan};
 use crate::topology::Topology;
 use crate::{CpuSet, Root};

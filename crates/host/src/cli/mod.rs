@@ -9,7 +9,6 @@
 
 mod arguments;
 mod change;
-mod console;
 mod examine;
 mod launch;
 mod show;
@@ -22,9 +21,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
+use crate::output::{note, print_text};
 use crate::tune::Judge;
 use arguments::{Arguments, Command};
-use console::{note, print};
 
 /// Wrong usage, or something needed cannot be read; nothing was changed.
 const STATUS_USAGE: u8 = 2;
@@ -73,7 +72,7 @@ pub fn run(args: Vec<OsString>, judge: Option<&dyn Judge>) -> ExitCode {
 
 /// Prints the output of a command; gives its status, or another one when it cannot be written.
 fn conclude(outcome: &Outcome) -> ExitCode {
-    match print(&outcome.text) {
+    match print_text(&outcome.text) {
         Ok(()) => ExitCode::from(outcome.status),
         Err(message) => {
             note(format_args!("tidemill tune: {message}"));

@@ -214,22 +214,41 @@ fn a_signal_ends_the_preload_before_the_load() {
     assert_eq!(journal.lines().count(), 1, "{journal}");
 }
 
-#[test]
-fn a_thread_that_cannot_be_started_ends_the_load_with_the_systems_error() {
-    let nothing = Nothing::start();
-    // Room for some of the stacks and not for all.
-    let script = format!(
-        "ulimit -v 2097152; exec \"$0\" bench -p {} -t 16 -c 1 --test-time 0.1",
-        nothing.port
-    );
+/// Runs the program with stacks of 256 MiB and an address space of so many bytes until it ends by
+/// itself: its status, and what it says of its failure.
+fn with_address_space(kib: u32, words: &str) -> (Option<i32>, String) {
+    let script = format!("ulimit -v {kib}; exec \"$0\" {words}");
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_tidemill")]);
     command.env("RUST_MIN_STACK", (256 << 20).to_string());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let status = ended(&mut child);
-    let says = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-    assert_eq!(status.code(), Some(3), "{status}: {says}");
+    (status.code(), std::io::read_to_string(child.stderr.take().unwrap()).unwrap())
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_load_with_the_systems_error() {
+    let nothing = Nothing::start();
+    let words = format!("bench -p {} -t 16 -c 1 --test-time 0.1", nothing.port);
+    // Room for some of the stacks and not for all.
+    let (status, says) = with_address_space(2 << 20, &words);
+    assert_eq!(status, Some(3), "{says}");
     assert!(says.contains("a load thread cannot be started: "), "{says}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_experiment_with_the_systems_error() {
+    let nothing = Nothing::start();
+    let directory = tempfile::tempdir().unwrap();
+    for arm in [format!("address = \"127.0.0.1:{}\"", nothing.port), "program = \"yes\"".into()] {
+        let file = experiment_file(directory.path(), &arm, 1, "--test-time 0.1");
+        let out = tempfile::tempdir().unwrap();
+        let words = format!("experiment run {file} --out {}", out.path().display());
+        // No room for one stack.
+        let (status, says) = with_address_space(256 << 10, &words);
+        assert_eq!(status, Some(1), "{arm}: {says}");
+        assert!(says.contains("a thread cannot be started: "), "{arm}: {says}");
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ func saveKeys(t *testing.T, kind instance.Kind, directory string) {
 // slowly are directives by which loading takes seconds. What Valkey's servers look at clients by
 // has to be short, for they load and answer by one thread.
 func slowly() []string {
-	return []string{"--key-load-delay", "1000",
+	return []string{"--key-load-delay", "5000",
 		"--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no",
 		"--enable-debug-command", "yes"}
 }
@@ -176,7 +176,7 @@ func endBy(t *testing.T, server *instance.Server, how string) {
 		_, _ = conn.Do(strings.Fields(how)...)
 		await(t, how+" ends the server", func() bool { return !server.Running() })
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("%s took %v", how, took)
 	}
 }
@@ -340,7 +340,7 @@ func reloadBeside(
 	t *testing.T, conn, other *wire.Conn, subcommand string, refused [][]string,
 ) {
 	t.Helper()
-	do(t, conn, "CONFIG", "SET", "key-load-delay", "500")
+	do(t, conn, "CONFIG", "SET", "key-load-delay", "10000")
 	if err := conn.Send("DEBUG", subcommand); err != nil {
 		t.Fatal(err)
 	}

@@ -75,8 +75,8 @@ func TestLogLoading_IsEndedWithoutAChange(t *testing.T) {
 			}
 			conn := server.Dial(t)
 			if part == "commands" {
-				// The commands take two seconds then: time enough to be seen on a busy machine.
-				do(t, conn, "CONFIG", "SET", "key-load-delay", "2000")
+				// The commands take ten seconds then: time enough to be seen on a busy machine.
+				do(t, conn, "CONFIG", "SET", "key-load-delay", "10000")
 				await(t, "commands are replayed", func() bool {
 					fields := fieldsOf(t, conn)
 					loaded, _ := strconv.ParseFloat(fields["loading_loaded_perc"], 64)
@@ -158,8 +158,10 @@ func TestReloadOfLog_AnswersOthers(t *testing.T) {
 	server := subject(t, t.TempDir())
 	defer server.Kill()
 	conn, other := server.Dial(t), server.Dial(t)
-	do(t, conn, "SET", "kept", "value", "PX", "100")
-	do(t, conn, "PERSIST", "kept")
+	await(t, "the key to be kept in time", func() bool {
+		do(t, conn, "SET", "kept", "value", "PX", "100")
+		return do(t, conn, "PERSIST", "kept").Int() == 1
+	})
 	do(t, conn, "SET", "expired", "value", "PX", "150")
 	do(t, conn, "FUNCTION", "LOAD", "#!lua name=lib\nserver.register_function('f', function() end)")
 	for index := range savedKeys {

@@ -331,7 +331,7 @@ func (m *monitor) send(t *testing.T, line string) {
 
 func (m *monitor) next(t *testing.T) string {
 	t.Helper()
-	_ = m.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = m.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if !m.lines.Scan() {
 		t.Fatalf("the monitor got no line: %v", m.lines.Err())
 	}

@@ -167,7 +167,7 @@ func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
 			return field(t, conn, "stats", "client_output_buffer_limit_disconnections") == 1
 		})
 		// Valkey counts in whole seconds of the clock.
-		if elapsed := time.Since(start); elapsed < time.Second || elapsed > 8*time.Second {
+		if elapsed := time.Since(start); elapsed < time.Second || elapsed > 20*time.Second {
 			t.Errorf("disconnected after %v", elapsed)
 		}
 		drain(t, slow)

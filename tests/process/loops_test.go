@@ -293,7 +293,7 @@ func TestPause_IsNotPolled(t *testing.T) {
 		{"by command", func() { expectOK(t, conn, "CLIENT", "UNPAUSE") }},
 	} {
 		t.Run(end.name, func(t *testing.T) {
-			length := 5 * time.Second
+			length := 10 * time.Second
 			if end.name == "by command" {
 				length = time.Hour
 			}

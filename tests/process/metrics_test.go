@@ -37,10 +37,13 @@ func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
 func scrapeAny(t *testing.T, address string) (map[string]*dto.MetricFamily, *http.Response) {
 	t.Helper()
 	client := http.Client{Timeout: closeTimeout}
-	response, err := client.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var response *http.Response
+	// A request that does not arrive within a second ends a connection.
+	waitFor(t, "a scrape of "+address, func() bool {
+		var err error
+		response, err = client.Get("http://" + address + "/metrics")
+		return err == nil
+	})
 	defer response.Body.Close()
 	var parser expfmt.TextParser
 	families, err := parser.TextToMetricFamilies(response.Body)

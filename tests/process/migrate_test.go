@@ -282,11 +282,11 @@ func TestMigrate_IntoADatabaseThatIsNotThere(t *testing.T) {
 		target := instance.Start(t, instance.Valkey)
 		conn := server.Dial(t)
 		do(t, conn, "MSET", "a", "1", "b", "2", "c", "3")
-		if reply := do(t, conn, migrate(target, "a", "0", "1000")...); reply.String() != "+OK" {
+		if reply := do(t, conn, migrate(target, "a", "0", "20000")...); reply.String() != "+OK" {
 			t.Fatal(reply)
 		}
 		for _, key := range []string{"b", "c"} {
-			reply := do(t, conn, migrate(target, key, "99", "1000")...)
+			reply := do(t, conn, migrate(target, key, "99", "20000")...)
 			if !strings.Contains(reply.String(), "DB index is out of range") {
 				t.Errorf("%s: %v", key, reply)
 			}

@@ -42,7 +42,7 @@ const (
 const (
 	startAttemptsMax = 20
 	startTimeout     = 20 * time.Second
-	stopTimeout      = 10 * time.Second
+	stopTimeout      = 30 * time.Second
 )
 
 // Root returns the top directory of the repository.

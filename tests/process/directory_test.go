@@ -116,6 +116,56 @@ func TestConfigSet_TakesTheLockOfTheSnapshot(t *testing.T) {
 	}
 }
 
+// A save that was answered has its name, whatever is set behind it.
+func TestConfigSet_LeavesASaveItsName(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--enable-protected-configs", "yes")
+	conn := server.Dial(t)
+	for range 50 {
+		for _, words := range [][]string{{"CONFIG", "SET", "dbfilename", "first.rdb"}, {"BGSAVE"},
+			{"CONFIG", "SET", "dbfilename", "second.rdb"}} {
+			if err := conn.Send(words...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for index := range 3 {
+			reply, err := conn.Receive()
+			if err != nil || index < 2 && reply.IsError() {
+				t.Fatalf("%d: %v, %v", index, reply, err)
+			}
+		}
+		waitFor(t, "the end of the save", func() bool {
+			return information(t, conn, "rdb_bgsave_in_progress") == 0
+		})
+		if err := os.Remove(filepath.Join(server.Directory, "first.rdb")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A directory that was moved away and made anew is entered by its name, as in Valkey.
+func TestConfigSet_EntersADirectoryMadeAnew(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind, "--enable-protected-configs", "yes")
+		conn := server.Dial(t)
+		directory := filepath.Join(server.Directory, "data")
+		for _, moved := range []string{"", ".before"} {
+			if moved != "" {
+				if err := os.Rename(directory, directory+moved); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Mkdir(directory, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			expectOK(t, conn, "CONFIG", "SET", "dir", directory)
+			expectOK(t, conn, "SAVE")
+			if _, err := os.Stat(filepath.Join(directory, "dump.rdb")); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+	}
+}
+
 // A snapshot keeps to its directory when that is moved.
 func TestSave_WithinADirectoryThatWasMoved(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "before")
@@ -142,7 +192,9 @@ func TestConfigSet_KeepsTheDirectoryOfALog(t *testing.T) {
 		"--appendonly", "yes")
 	conn := server.Dial(t)
 	refused(t, conn, "dir", "/", "the append only file is in the present directory")
-	expectOK(t, conn, "CONFIG", "SET", "dir", server.Directory)
+	for _, here := range []string{server.Directory, ".", server.Directory + "/"} {
+		expectOK(t, conn, "CONFIG", "SET", "dir", here)
+	}
 	expectOK(t, conn, "CONFIG", "SET", "appendonly", "no")
 	below := filepath.Join(server.Directory, "below")
 	if err := os.Mkdir(below, 0o700); err != nil {

@@ -389,6 +389,17 @@ impl Durability {
         self.is_wanted() || self.log.is_written() || is_rewriting
     }
 
+    /// True while a snapshot is saved, an empty one is to be, or data is loaded.
+    pub(crate) fn is_saving_or_loading(&self) -> bool {
+        let shared = self.shared.get().and_then(Weak::upgrade);
+        shared.is_some_and(|shared| {
+            let snapshots = &shared.snapshots;
+            snapshots.is_running()
+                || snapshots.latest_awaited_empty().is_some()
+                || shared.loading.is_running()
+        })
+    }
+
     /// Applies the configuration that is in force now.
     pub(crate) fn configure(&self, config: &ServerConfig) {
         let config = &config.append_only;

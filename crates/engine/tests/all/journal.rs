@@ -159,6 +159,17 @@ fn a_condition_that_expired_fields_met_is_not_recorded() {
     }
 }
 
+/// Their values would make the hash a table at a replay, and nothing else.
+#[test]
+fn fields_whose_time_has_passed_as_they_are_set_are_recorded_as_deleted() {
+    let mut server = Server::new(1, START_MS);
+    let client = server.connect(0);
+    call(&mut server, client, "HSET h a 1 f 2");
+    records(&server);
+    assert_eq!(call(&mut server, client, "HSETEX h PXAT 1 FIELDS 1 f w"), ":1\r\n");
+    assert_eq!(records(&server), ["0 HDEL h f"]);
+}
+
 #[test]
 fn a_list_that_sort_stores_is_recorded_by_its_elements() {
     let mut server = Server::new(1, START_MS);

@@ -1,7 +1,6 @@
 //! The file of the snapshot: saves and loads of it.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +11,7 @@ use std::sync::{
 use std::thread;
 use std::time::Instant;
 
+use rustix::fs::{Mode, OFlags};
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::{LoadSource, Present, Saving, SavingFailed};
@@ -142,8 +142,10 @@ impl SnapshotFile {
             Err(TryLockError::Poisoned(place)) => place.into_inner(),
             Err(TryLockError::WouldBlock) => return Err("a snapshot is being saved".into()),
         };
-        // Not by its path: it may have been moved or removed.
-        let former = File::open(".").map_err(|error| reason(&error))?;
+        // Not by its path: it may have been moved or removed. Not to be read, which may be refused.
+        let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let former = rustix::fs::open(".", way, Mode::empty());
+        let former = former.map_err(|error| reason(&error.into()))?;
         if let Some(directory) = directory {
             std::env::set_current_dir(directory).map_err(|error| reason(&error))?;
         }

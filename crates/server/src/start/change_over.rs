@@ -33,7 +33,7 @@ impl Process {
         if next.directory.is_empty() {
             return Err(("dir", "dir can't be empty".into()));
         }
-        if self.durability.uses_directory() {
+        if !is_here(&next.directory) && self.durability.uses_directory() {
             return Err(("dir", "the append only file is in the present directory".into()));
         }
         Ok(())
@@ -45,13 +45,17 @@ impl Process {
         to: &Configuration,
         changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
-        let is_moved = changed.contains(&"dir");
+        let server = to.server();
+        let is_moved = changed.contains(&"dir") && !is_here(&server.directory);
         let name = match () {
             () if is_moved => "dir",
             () if changed.contains(&"dbfilename") => "dbfilename",
             () => return Ok(()),
         };
-        let server = to.server();
+        // A save has its place from its begin, though its thread has not opened the file yet.
+        if self.durability.is_saving_or_loading() {
+            return Err((name, "a snapshot is being saved or loaded".into()));
+        }
         let saves = !to.settings().save_points.is_empty();
         let directory = is_moved.then_some(&*server.directory);
         let moved = self.snapshot_file.move_to(directory, &server.snapshot_file, saves);
@@ -159,4 +163,10 @@ impl Process {
         }
         Ok(())
     }
+}
+
+/// True if a directory is the working directory, whatever its path.
+fn is_here(directory: &str) -> bool {
+    let identity = |path| rustix::fs::stat(path).map(|found| (found.st_dev, found.st_ino));
+    identity(directory).is_ok_and(|found| identity(".") == Ok(found))
 }

@@ -30,7 +30,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Working directory, in which relative paths begin; by default the one the server \
  was started in.",
     )
-    .protected(),
+    .protected()
+    .reread(),
     form(
         "dbfilename",
         base_name("dbfilename", "filename"),

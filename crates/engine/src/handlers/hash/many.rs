@@ -246,7 +246,8 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 /// Propagates fields that `HSETEX` has set, without its conditions: fields whose time is over, by
-/// which a hash counts as there, are deleted before that in the journal.
+/// which a hash counts as there, are deleted before that in the journal. With a time that has
+/// passed they are deleted only, as in Valkey: their values would change the encoding of the hash.
 fn propagate_set_fields(cx: &mut Cx<'_, '_>, key: &[u8], range: Range<usize>, expiry: Expiry<u64>) {
     let args = cx.args;
     let pairs = range.clone().map(|index| args.get(index));
@@ -255,7 +256,9 @@ fn propagate_set_fields(cx: &mut Cx<'_, '_>, key: &[u8], range: Range<usize>, ex
         let head = [&b"HSETEX"[..], key, b"KEEPTTL", b"FIELDS", count.as_bytes()];
         return cx.propagate(head.into_iter().chain(pairs));
     }
-    cx.propagate([&b"HSET"[..], key].into_iter().chain(pairs));
+    if !expiry.has_passed(cx) {
+        cx.propagate([&b"HSET"[..], key].into_iter().chain(pairs));
+    }
     if let Expiry::At(_) = expiry {
         let names = range.step_by(2).map(|index| args.get(index)).collect();
         propagate_expiry(cx, key, names, expiry);

@@ -1,4 +1,4 @@
-//! What command lines write: texts for the user, and files that are looked at before long work.
+//! Output of command lines: texts for the user, and files that are looked at before long work.
 //!
 //! The reader of a text may be gone (`| head`): that is no reason to end, and with a change of the
 //! machine in force or servers running the worst one. A full disk is one. `println!` would panic

@@ -214,7 +214,7 @@ fn a_signal_ends_the_preload_before_the_load() {
     assert_eq!(journal.lines().count(), 1, "{journal}");
 }
 
-/// Runs the program with stacks of 256 MiB and an address space of so many bytes until it ends by
+/// Runs the program with stacks of 256 MiB and an address space of `kib` KiB until it ends by
 /// itself: its status, and what it says of its failure.
 fn with_address_space(kib: u32, words: &str) -> (Option<i32>, String) {
     let script = format!("ulimit -v {kib}; exec \"$0\" {words}");

@@ -270,11 +270,12 @@ fn libraries_change_on_all_workers_at_once() {
     for others in [0, 9] {
         let mut server = Server::new(2, NOW_MS);
         let (one, two) = (server.connect(0), server.connect(1));
-        for other in 0..others {
-            let source =
-                format!("#!lua name=o{other}\nredis.register_function('o{other}', tostring)");
+        for other in (0..others).map(|other| format!("o{other}")) {
+            let source = format!(
+                "#!lua name={other}\nredis.register_function('{other}', function() return 0 end)"
+            );
             server.call(one, &["FUNCTION", "LOAD", &source]);
-            server.call(two, &["FCALL", &format!("o{other}"), "0"]);
+            assert_eq!(server.call(two, &["FCALL", &other, "0"]), ":0\r\n");
         }
         let library = |number: u32| {
             format!("#!lua name=l\nredis.register_function('f', function() return {number} end)")

@@ -386,6 +386,9 @@ pub const SCRIPT_RUN_BYTES_MAX: usize = 512 << 20;
 /// Bytes that a run of a function may hold in its values.
 pub const FUNCTION_RUN_BYTES_MAX: usize = 512 << 20;
 
+/// Compiled libraries of a worker among which those that are gone are looked for at each removal.
+pub const LIBRARIES_SEARCHED_AT_ONCE: usize = 64;
+
 /// Brief commands within scripts of which one is timed.
 pub const INNER_COMMANDS_PER_TIMED: u32 = 16;
 

@@ -143,13 +143,6 @@ pub const LARGE_BYTES_MIN: u64 = 64 * 1024;
 /// decompressed: two of most, and four, some rounded up, of the names of a stream's entry.
 pub const RESTORED_COPIES_MAX: u64 = 6;
 
-/// Bytes of names for a byte of a stream's payload, where entries have them as copies of their own
-/// while the payload has them once. Compressed texts alone are up to 88 times as long.
-pub const COPIED_NAMES_RATIO_MAX: u64 = 128;
-
-/// Bytes of such names that any payload may have.
-pub const COPIED_NAMES_MIN: u64 = 64 << 20;
-
 /// Copies of a name that are made when its key or field is deleted beside commands: for the
 /// deletion, for its event, and two while its record is made.
 pub const NAME_COPIES_MAX: u64 = 4;

@@ -62,12 +62,6 @@ impl<'p> Payload<'p> {
         Ok(Payload { body, version })
     }
 
-    /// Bytes of the type and the value.
-    #[must_use]
-    pub fn byte_count(self) -> usize {
-        self.body.len()
-    }
-
     /// The version.
     #[must_use]
     pub fn version(self) -> Version {

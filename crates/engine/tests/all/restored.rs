@@ -244,39 +244,55 @@ fn a_payload_that_is_wrong_at_its_end_changes_nothing() {
     assert_eq!(client.records(), Vec::<String>::new());
 }
 
-/// A stream of one node, whose entries have the one field of its first.
-fn stream_payload(name: &[u8], entry_count: u64) -> Vec<u8> {
+/// A stream of nodes, each with one name that all its entries have.
+fn stream_payload(names: &[Vec<u8>], node_entries: u64) -> Vec<u8> {
     let mut encoder = Encoder::new(Vec::new(), Compression::None);
-    let first = StreamId { ms: 1, seq: 0 };
-    let mut node = StreamListpack::new(first);
-    for ms in 1..=entry_count {
-        node.push(StreamId { ms, seq: 0 }, &[(name, b"v")]).expect("enough memory");
+    let id = |number| StreamId { ms: 1 + number, seq: 0 };
+    let length = names.len() as u64 * node_entries;
+    encoder.stream(Place::Payload, names.len() as u64).expect("enough memory");
+    for (node, name) in (0..).zip(names) {
+        let first = node * node_entries;
+        let mut listpack = StreamListpack::new(id(first));
+        for number in first..first + node_entries {
+            listpack.push(id(number), &[(name, b"v")]).expect("enough memory");
+        }
+        encoder.stream_entries(&listpack).expect("enough memory");
     }
-    let last = StreamId { ms: entry_count, seq: 0 };
     let state = StreamState {
-        length: entry_count,
-        last_id: last,
-        first_id: Some(first),
+        length,
+        last_id: id(length - 1),
+        first_id: Some(id(0)),
         max_deleted_id: None,
         entries_added: Some(u64::MAX),
     };
-    encoder.stream(Place::Payload, 1).expect("enough memory");
-    encoder.stream_entries(&node).expect("enough memory");
     encoder.stream_state(&state, 0).expect("enough memory");
     seal(&encoder.into_output(), 11)
 }
 
+/// Valkey stores names once for each node, whatever their length and number.
 #[test]
-fn a_payload_that_becomes_far_larger_is_refused() {
+fn names_that_a_node_of_a_payload_has_once_take_memory_once() {
     let mut client = Client::new();
-    for (name_bytes, entry_count) in [(1 << 20, 20), (4_000, 20_000), (5, 100)] {
-        let payload = stream_payload(&vec![b'n'; name_bytes], entry_count);
+    let of_bytes = |bytes: usize, count: usize| -> Vec<Vec<u8>> {
+        (0..count).map(|number| format!("{number:03}").repeat(bytes / 3).into_bytes()).collect()
+    };
+    for (name_bytes, name_count, node_entries) in
+        [(1 << 16, 4, 1500), (4_000, 1, 20_000), (4_000, 200, 200), (6, 1, 100)]
+    {
+        let names = of_bytes(name_bytes, name_count);
+        let payload = stream_payload(&names, node_entries);
         assert_eq!(client.restore("s 0", &payload, "REPLACE"), "+OK\r\n", "{name_bytes}");
+        let usage = client.call("MEMORY USAGE s");
+        let usage: usize = usage[1..].trim_end().parse().expect("a number of bytes");
+        assert!(usage < 3 * payload.len() + 2000, "{usage} bytes of {}", payload.len());
+        let last = client.call("XREVRANGE s + - COUNT 1");
+        assert!(last.contains(std::str::from_utf8(&names[name_count - 1]).expect("digits")));
+        let dumped = client.dump("s");
+        assert_eq!(client.restore("t 0", &dumped, "REPLACE"), "+OK\r\n", "{name_bytes}");
+        assert!(client.dump("t") == dumped, "{name_bytes}");
         assert_eq!(client.call("XADD s * f v").len(), 22, "the number of entries wraps");
         client.server.settle();
     }
-    let payload = stream_payload(&vec![b'n'; 1 << 20], 10_000);
-    assert_eq!(client.restore("s 0", &payload, "REPLACE"), BAD_DATA);
 }
 
 #[test]

@@ -66,6 +66,30 @@ impl StreamListpack {
         }
         let has_same_names = self.names_of_first.len() == fields.len()
             && self.names_of_first.iter().zip(fields).all(|(first, (name, _))| first == name);
+        self.push_entry(id, fields, has_same_names)
+    }
+
+    /// Adds an entry as [`StreamListpack::push`] does, whose names are those of the first one, so
+    /// that they are not compared: they may be long, and shared by many entries.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it.
+    pub fn push_with_same_names(
+        &mut self,
+        id: StreamId,
+        fields: &[(&[u8], &[u8])],
+    ) -> Result<(), TryReserveError> {
+        debug_assert_eq!(self.names_of_first.len(), fields.len());
+        self.push_entry(id, fields, true)
+    }
+
+    fn push_entry(
+        &mut self,
+        id: StreamId,
+        fields: &[(&[u8], &[u8])],
+        has_same_names: bool,
+    ) -> Result<(), TryReserveError> {
         let entries = &mut self.entries;
         entries.push_integer(if has_same_names { SAME_NAMES } else { 0 })?;
         entries.push_integer(id.ms.wrapping_sub(self.first_id.ms) as i64)?;

@@ -75,6 +75,12 @@ pub struct StreamFields<'a> {
 }
 
 impl StreamFields<'_> {
+    /// True if the names are those of the listpack, which are stored once for all its entries.
+    #[must_use]
+    pub fn has_shared_names(&self) -> bool {
+        self.names.is_some()
+    }
+
     /// Bytes of all names and values, of numbers those of their digits. Where there cannot be as
     /// many as `exact_from`, a bound of them is returned without reading them all.
     #[must_use]

@@ -275,11 +275,6 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         self.shared.note_expiring_field();
     }
 
-    /// True while a log that an earlier server wrote is executed.
-    pub(crate) fn replays(&self) -> bool {
-        self.worker.replays()
-    }
-
     /// Memory that the system would give.
     pub(crate) fn room(&self) -> Room<'k> {
         Room::of(self.shared)

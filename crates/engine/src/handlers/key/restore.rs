@@ -19,10 +19,7 @@ use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::string::encoding_of;
-use crate::limits::{
-    COPIED_NAMES_MIN, COPIED_NAMES_RATIO_MAX, ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN,
-    RESTORED_COPIES_MAX,
-};
+use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN, RESTORED_COPIES_MAX};
 use crate::memory::{self, Room};
 use crate::stored::draft::{
     BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, has_possible_length,
@@ -317,10 +314,6 @@ fn put_stream(
 ) -> Result<(), Refusal> {
     let room = cx.room();
     let mut reading = Reading::new(encoding);
-    if !cx.replays() {
-        let payload_bytes = payload.byte_count() as u64;
-        reading.bound_copied_names(COPIED_NAMES_MIN.max(COPIED_NAMES_RATIO_MAX * payload_bytes));
-    }
     cx.edit(key).replace_as::<Stream<'_>, _>((EVENT, true), |stream| {
         decode(room, (payload, encoding), |item| reading.take(stream, item))?;
         let encoding = reading.end().map_err(|refusal| refusal.at(0, "Stream"))?;

@@ -7,7 +7,8 @@ use tidemill_rdb::encode::{Encoder, Output, Place, StreamListpack};
 use tidemill_rdb::value::{self as rdb, Item, StreamFields, ValueEncoding};
 use tidemill_store::Encoding;
 use tidemill_store::value::stream::{
-    FieldValue, Group, NodeLimits, Pending, Stream, StreamEdit, StreamEntry, StreamId, StreamState,
+    FieldValue, Group, NodeLimits, Pending, SharedNames, Stream, StreamEdit, StreamEntry, StreamId,
+    StreamState,
 };
 
 use super::damage::Refusal;
@@ -60,17 +61,19 @@ pub(crate) fn write<O: Output<Error: From<TryReserveError>>>(
 ) -> Result<(), O::Error> {
     let node_count = stream.iter_from(0).filter(|entry| entry.starts_node).count();
     encoder.stream(place, node_count as u64)?;
-    let mut node: Option<StreamListpack> = None;
+    // The present node with its first entry.
+    let mut node: Option<(StreamListpack, StreamEntry<'_>)> = None;
     for entry in stream.iter_from(0) {
+        let begin = || (StreamListpack::new(to_rdb(entry.id)), entry);
         if entry.starts_node
-            && let Some(full) = node.replace(StreamListpack::new(to_rdb(entry.id)))
+            && let Some((full, _)) = node.replace(begin())
         {
             encoder.stream_entries(&full)?;
         }
-        let node = node.get_or_insert_with(|| StreamListpack::new(to_rdb(entry.id)));
-        push_entry(node, &entry)?;
+        let (node, first) = node.get_or_insert_with(begin);
+        push_entry(node, first, &entry)?;
     }
-    if let Some(last) = node {
+    if let Some((last, _)) = node {
         encoder.stream_entries(&last)?;
     }
     let state = stream.state();
@@ -88,7 +91,12 @@ pub(crate) fn write<O: Output<Error: From<TryReserveError>>>(
     Ok(())
 }
 
-fn push_entry(node: &mut StreamListpack, entry: &StreamEntry<'_>) -> Result<(), TryReserveError> {
+/// Adds an entry to a node, of which `first` is the first one.
+fn push_entry(
+    node: &mut StreamListpack,
+    first: &StreamEntry<'_>,
+    entry: &StreamEntry<'_>,
+) -> Result<(), TryReserveError> {
     // Digits of integers, which the fields refer to.
     let mut digits: Vec<String> = Vec::new();
     for (_, value) in entry.fields() {
@@ -104,7 +112,10 @@ fn push_entry(node: &mut StreamListpack, entry: &StreamEntry<'_>) -> Result<(), 
         FieldValue::Text(text) => (name, text),
         FieldValue::Integer(_) => (name, digits.next().map_or(&[][..], |text| text.as_bytes())),
     }));
-    node.push(to_rdb(entry.id), &fields)
+    match entry.id != first.id && entry.shares_names_with(first) {
+        true => node.push_with_same_names(to_rdb(entry.id), &fields),
+        false => node.push(to_rdb(entry.id), &fields),
+    }
 }
 
 fn write_group<O: Output<Error: From<TryReserveError>>>(
@@ -133,9 +144,8 @@ fn write_group<O: Output<Error: From<TryReserveError>>>(
 pub(crate) struct Reading {
     encoding: ValueEncoding,
     fields: FieldTexts,
-    /// Bytes of names that entries have as copies of their own, and the most.
-    copied_name_bytes: u64,
-    copied_names_max: u64,
+    /// Names that entries of the present node share.
+    shared_names: SharedNames,
     /// The present group, and pending entries that no consumer has yet.
     group: Option<Group>,
     pending: HashMap<StreamId, (i64, u64)>,
@@ -147,17 +157,11 @@ impl Reading {
         Reading {
             encoding,
             fields: FieldTexts::default(),
-            copied_name_bytes: 0,
-            copied_names_max: u64::MAX,
+            shared_names: SharedNames::default(),
             group: None,
             pending: HashMap::new(),
             consumer: None,
         }
-    }
-
-    /// Refuses streams whose entries have more bytes of names as copies of their own.
-    pub(crate) fn bound_copied_names(&mut self, bytes_max: u64) {
-        self.copied_names_max = bytes_max;
     }
 
     /// Takes an element, and returns about how many bytes it needs.
@@ -170,6 +174,7 @@ impl Reading {
             Item::StreamEntry { id, fields, starts_node } => {
                 if starts_node {
                     stream.end_node();
+                    self.shared_names = SharedNames::default();
                 }
                 self.take_entry(stream, of_rdb(id), fields)
             }
@@ -239,16 +244,22 @@ impl Reading {
             return Err(Refusal::damaged("an id is not above the ones before"));
         }
         self.fields.clear();
+        // Of names that are known, not even the bytes are looked at: each entry has them.
+        let (shares_names, knows_names) = (fields.has_shared_names(), !self.shared_names.is_new());
         let (mut name_digits, mut digits) = (String::new(), String::new());
         for (name, value) in fields {
-            let name = text(name, &mut name_digits);
-            let value = text(value, &mut digits);
-            self.fields.push(name, value)?;
+            let name = match shares_names && knows_names {
+                true => &[],
+                false => text(name, &mut name_digits),
+            };
+            self.fields.push(name, text(value, &mut digits))?;
         }
-        self.copied_name_bytes += stream.push(id, self.fields.iter(), NodeLimits::NONE);
-        if self.copied_name_bytes > self.copied_names_max {
-            let text = "its entries repeat names that take far more memory than the payload";
-            return Err(Refusal::damaged(text));
+        if shares_names {
+            let names = self.fields.iter().map(|(name, _)| name);
+            let values = self.fields.iter().map(|(_, value)| value);
+            stream.push_shared(id, names, values, &mut self.shared_names);
+        } else {
+            stream.push(id, self.fields.iter(), NodeLimits::NONE);
         }
         Ok(self.fields.bytes.len() as u64)
     }

@@ -134,14 +134,16 @@ pub(super) fn names<'g>(
 
 /// Names of a schema, with their count.
 pub(super) fn schema_names<'g>(directory: Option<Link>, schema: u64) -> &'g [u8] {
-    find(directory, SCHEMAS, &[schema as u8]).expect("an entry's schema is there")
+    let mut name = Bytes::new();
+    number::push(&mut name, schema);
+    find(directory, SCHEMAS, &name).expect("an entry's schema is there")
 }
 
-/// Schemas with their numbers.
+/// Schemas with their numbers, ascending.
 pub(super) fn schemas<'g>(
     directory: Option<Link>,
 ) -> impl Iterator<Item = (u64, &'g [u8])> + use<'g> {
-    names(directory, SCHEMAS).map(|(number, names)| (u64::from(number[0]), names))
+    names(directory, SCHEMAS).map(|(number, names)| (number::read(number).0, names))
 }
 
 /// Groups by name.
@@ -187,7 +189,9 @@ impl DirectoryEdit<'_> {
     }
 
     pub(super) fn add_schema(&mut self, schema: u64, names: &[u8]) {
-        self.put(SCHEMAS, &[schema as u8], &[names]);
+        let mut name = Bytes::new();
+        number::push(&mut name, schema);
+        self.put(SCHEMAS, &name, &[names]);
     }
 
     pub(super) fn set_group(&mut self, name: &[u8], group: Group) {

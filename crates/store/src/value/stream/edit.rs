@@ -13,16 +13,46 @@ use crate::value::collection::TreeEdit;
 use super::directory::{self, Consumer, DirectoryEdit, Group, SCHEMAS};
 use super::entries::{self, Head, StoredId};
 use super::id::StreamId;
-use super::listpack::{LastNode, NodeLimits};
+use super::listpack::{self, LastNode, NodeLimits};
 use super::number::{self, Bytes};
 use super::parts::{Parts, StreamState};
 use super::pending::{self, Pending};
 use super::value::FieldValue;
 use super::view::Stream;
-use super::{SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX};
+use super::{FOUND_SCHEMA_COUNT_MAX, SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX};
 
 /// Values of an entry that is added.
 type FieldValues<'a> = SmallVec<[FieldValue<'a>; 8]>;
+
+/// Names of an entry with their count, as a schema and an entry without one have them.
+type StoredNames = SmallVec<[u8; 256]>;
+
+/// Names that entries of a node share, once the first of them was added to the stream. They are
+/// those of one edit, in which no entry is removed between the first and the last of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SharedNames {
+    /// Their schema; 0 before the first entry.
+    schema: u64,
+    /// Bytes that they have in a node of Valkey.
+    listpack_bytes: u64,
+}
+
+impl SharedNames {
+    /// True before the first entry: the names are to be given.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.schema == 0
+    }
+}
+
+/// Entry that is added.
+struct NewEntry<'e> {
+    id: StreamId,
+    schema: u64,
+    /// Names of an entry without a schema.
+    own_names: &'e [u8],
+    values: &'e [FieldValue<'e>],
+}
 
 /// Next version of a stream, under construction. A stream without entries exists.
 ///
@@ -87,30 +117,57 @@ impl<'h> StreamEdit<'h> {
         self.change().meta.state = state;
     }
 
-    /// Adds an entry with a greater id than the last one, which is this one then. Returns the bytes
-    /// of names that it has as a copy of its own: none where they are a schema.
+    /// Adds an entry with a greater id than the last one, which is this one then.
     pub fn push<'a>(
         &mut self,
         id: StreamId,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: NodeLimits,
-    ) -> u64 {
-        debug_assert!(id > self.parts.meta.state.last_id);
-        if self.view().is_empty() {
-            self.begin(id);
-        }
-        let mut names = SmallVec::<[u8; 256]>::new();
-        push_names(&mut names, fields.clone());
-        let schema = self.schema_of(&names);
-        let values: FieldValues<'_> =
-            fields.clone().map(|(_, text)| FieldValue::of(text)).collect();
-        let meta = &mut self.change().meta;
+    ) {
+        self.begin_if_empty(id);
+        let names = fields.clone().map(|(name, _)| name);
+        let stored = stored_names(names.clone());
+        let schema = self.schema_of(&stored, false);
         let text_bytes = fields.clone().map(|(name, value)| (name.len() + value.len()) as u64);
-        let starts_node = meta.last_node.is_full(text_bytes.sum(), limits);
-        if starts_node {
-            meta.last_node = LastNode::default();
+        if self.parts.meta.last_node.is_full(text_bytes.sum(), limits) {
+            self.end_node();
         }
-        meta.last_node.add(id, schema, fields.map(|(name, _)| name), &values);
+        let values: FieldValues<'_> = fields.map(|(_, text)| FieldValue::of(text)).collect();
+        let own_names: &[u8] = if schema == 0 { &stored } else { &[] };
+        let entry = NewEntry { id, schema, own_names, values: &values };
+        self.push_entry(&entry, || listpack::names_bytes(names));
+    }
+
+    /// Adds an entry as [`StreamEdit::push`] does, to the last node or the one that was to begin,
+    /// with names that others of the node have, too: they are stored once, however many schemas
+    /// there are. `names` is read only if `shared` is new.
+    pub fn push_shared<'a>(
+        &mut self,
+        id: StreamId,
+        names: impl Iterator<Item = &'a [u8]> + Clone,
+        values: impl Iterator<Item = &'a [u8]>,
+        shared: &mut SharedNames,
+    ) {
+        self.begin_if_empty(id);
+        let mut stored = StoredNames::new();
+        if shared.is_new() {
+            stored = stored_names(names.clone());
+            let schema = self.schema_of(&stored, true);
+            *shared = SharedNames { schema, listpack_bytes: listpack::names_bytes(names) };
+        }
+        let SharedNames { schema, listpack_bytes } = *shared;
+        let values: FieldValues<'_> = values.map(FieldValue::of).collect();
+        let own_names: &[u8] = if schema == 0 { &stored } else { &[] };
+        self.push_entry(&NewEntry { id, schema, own_names, values: &values }, || listpack_bytes);
+    }
+
+    /// Adds an entry to the last node, or to another one if that has ended.
+    fn push_entry(&mut self, entry: &NewEntry<'_>, names_bytes: impl FnOnce() -> u64) {
+        let &NewEntry { id, schema, own_names, values } = entry;
+        debug_assert!(id > self.parts.meta.state.last_id);
+        let meta = &mut self.change().meta;
+        let starts_node = meta.last_node.entry_count == 0;
+        meta.last_node.add(id, schema, names_bytes, values);
         meta.state.last_id = id;
         // As in Valkey: a payload may have the largest number.
         meta.state.entries_added = meta.state.entries_added.wrapping_add(1);
@@ -118,9 +175,7 @@ impl<'h> StreamEdit<'h> {
         let stored_id = StoredId::of(id, base_ms).expect("no entry is before the first");
         let mut prefix = Bytes::from_slice(stored_id.bytes());
         number::push(&mut prefix, Head { schema, starts_node }.number());
-        let own_names: &[u8] = if schema == 0 { &names } else { &[] };
-        self.push_element(&prefix, own_names, &values);
-        own_names.len() as u64
+        self.push_element(&prefix, own_names, values);
     }
 
     /// Lets the next entry begin a node.
@@ -148,31 +203,33 @@ impl<'h> StreamEdit<'h> {
 
     /// Begins anew with the first of all entries that are there: ids count from its milliseconds,
     /// and schemas that no entry has any more are dropped.
-    fn begin(&mut self, id: StreamId) {
+    fn begin_if_empty(&mut self, id: StreamId) {
+        if !self.view().is_empty() {
+            return;
+        }
         let meta = &mut self.change().meta;
         meta.base_ms = id.ms;
         meta.last_node = LastNode::default();
         self.directory().remove_all(SCHEMAS);
     }
 
-    /// Number of the schema with some names; 0 if there is none and is not to be one.
-    fn schema_of(&mut self, names: &[u8]) -> u64 {
-        if names.len() > SCHEMA_BYTES_MAX {
-            return 0;
-        }
+    /// Number of the schema with some names, which is made where it may be; 0 if there is none.
+    /// Names that are shared become one whatever their length.
+    fn schema_of(&mut self, names: &[u8], are_shared: bool) -> u64 {
         let directory = self.parts.directory;
         let latest = self.parts.meta.last_node.schema;
         if latest != 0 && directory::schema_names(directory, latest) == names {
             return latest;
         }
-        let mut count = 0;
-        for (schema, known) in directory::schemas(directory) {
-            if known == names {
-                return schema;
-            }
-            count += 1;
+        if names.len() > SCHEMA_BYTES_MAX && !are_shared {
+            return 0;
         }
-        if count == SCHEMA_COUNT_MAX {
+        let mut found = directory::schemas(directory).take(FOUND_SCHEMA_COUNT_MAX as usize);
+        if let Some((schema, _)) = found.find(|&(_, known)| known == names) {
+            return schema;
+        }
+        let count = directory::count(directory, SCHEMAS);
+        if count >= if are_shared { SCHEMA_COUNT_MAX } else { FOUND_SCHEMA_COUNT_MAX } {
             return 0;
         }
         self.directory().add_schema(count + 1, names);
@@ -335,20 +392,14 @@ impl<'h> StreamEdit<'h> {
     }
 }
 
-/// Appends names with their count, as a schema and an entry without one have them.
-fn push_names<'a>(
-    bytes: &mut SmallVec<[u8; 256]>,
-    fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
-) {
-    let mut number = Bytes::new();
-    number::push(&mut number, fields.clone().count() as u64);
-    bytes.extend_from_slice(&number);
-    for (name, _) in fields {
-        number.clear();
-        number::push(&mut number, name.len() as u64);
-        bytes.extend_from_slice(&number);
-        bytes.extend_from_slice(name);
+fn stored_names<'a>(names: impl Iterator<Item = &'a [u8]> + Clone) -> StoredNames {
+    let mut stored = StoredNames::new();
+    number::push(&mut stored, names.clone().count() as u64);
+    for name in names {
+        number::push(&mut stored, name.len() as u64);
+        stored.extend_from_slice(name);
     }
+    stored
 }
 
 impl<'h> TreeEdit<'h> for StreamEdit<'h> {

@@ -130,6 +130,8 @@ pub struct StreamEntry<'g> {
     pub id: StreamId,
     /// True if it would start a node in Valkey.
     pub starts_node: bool,
+    /// Schema of the names; 0 if the entry has its own.
+    schema: u64,
     field_count: u64,
     names: &'g [u8],
     values: &'g [u8],
@@ -169,7 +171,15 @@ impl<'g> StreamEntry<'g> {
         let values = values.unwrap_or_else(|| {
             (0..field_count).fold(names, |names, _| directory::read_text(names).1)
         });
-        StreamEntry { id, starts_node: decoded.head.starts_node, field_count, names, values }
+        let Head { schema, starts_node } = decoded.head;
+        StreamEntry { id, starts_node, schema, field_count, names, values }
+    }
+
+    /// True if both are entries of one version of a stream that share their names. Entries with the
+    /// same names need not share them.
+    #[must_use]
+    pub fn shares_names_with(&self, other: &StreamEntry<'_>) -> bool {
+        self.schema != 0 && self.schema == other.schema
     }
 
     /// Number of fields.
@@ -419,12 +429,8 @@ fn start_node(arena: &mut Arena, parts: &mut Parts, rank: u64) {
     if decoded.head.starts_node {
         return;
     }
-    let head = Head { starts_node: true, ..decoded.head }.number() as u8;
-    let at = decoded.prefix_bytes - 1;
     let mut changed = Bytes::from_slice(element);
-    // Heads have one byte: there are few schemas.
-    changed[at] = head;
+    // The lowest bit of a head, which is even, is in its last byte.
+    changed[decoded.prefix_bytes - 1] |= 1;
     change(arena, parts, rank, Some(&changed));
 }
-
-const _: () = assert!(super::SCHEMA_COUNT_MAX << 1 < 247);

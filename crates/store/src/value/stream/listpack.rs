@@ -55,34 +55,37 @@ impl LastNode {
             || limits.entries > 0 && self.entry_count >= limits.entries
     }
 
-    /// Adds an entry, which has as many names as values.
-    pub(super) fn add<'a>(
+    /// Adds an entry, which has as many names as values; `names_bytes` is asked for the bytes of
+    /// the names where they count.
+    pub(super) fn add(
         &mut self,
         id: StreamId,
         schema: u64,
-        names: impl Iterator<Item = &'a [u8]> + Clone,
+        names_bytes: impl FnOnce() -> u64,
         values: &[FieldValue<'_>],
     ) {
         let count = values.len() as i64;
-        let names_bytes =
-            || names.clone().map(|name| value_bytes(FieldValue::of(name))).sum::<u64>();
         let is_first = self.entry_count == 0;
+        let has_same_names = is_first || schema != 0 && schema == self.schema;
         if is_first {
             (self.first, self.schema) = (id, schema);
             self.body_bytes = integer_bytes(count) + names_bytes() + integer_bytes(0);
+        } else if !has_same_names {
+            self.body_bytes += integer_bytes(count) + names_bytes();
         }
-        let has_same_names = is_first || schema != 0 && schema == self.schema;
-        let values_bytes: u64 = values.iter().map(|&value| value_bytes(value)).sum();
+        let element_count = if has_same_names { count + 3 } else { 2 * count + 4 };
         self.body_bytes += integer_bytes(0)
             + integer_bytes(id.ms.wrapping_sub(self.first.ms) as i64)
             + integer_bytes(id.seq.wrapping_sub(self.first.seq) as i64)
-            + values_bytes;
-        self.body_bytes += match has_same_names {
-            true => integer_bytes(count + 3),
-            false => integer_bytes(count) + names_bytes() + integer_bytes(2 * count + 4),
-        };
+            + values.iter().map(|&value| value_bytes(value)).sum::<u64>()
+            + integer_bytes(element_count);
         self.entry_count += 1;
     }
+}
+
+/// Bytes of names as elements.
+pub(super) fn names_bytes<'a>(names: impl Iterator<Item = &'a [u8]>) -> u64 {
+    names.map(|name| value_bytes(FieldValue::of(name))).sum()
 }
 
 /// Bytes of a value as an element.

@@ -18,8 +18,10 @@
 //! Entries are appended: a leaf of its own takes them, so that an append copies one leaf and the
 //! root; a full leaf moves into the middle tree. Elements contain all that they need but the base
 //! of their milliseconds, which is the root's, and the names of their fields: entries with the same
-//! names share a *schema*, of which a stream has up to [`SCHEMA_COUNT_MAX`]; others contain their
-//! names.
+//! names share a *schema*; where the names are not found among the first
+//! [`FOUND_SCHEMA_COUNT_MAX`], they are the entry's own. Entries that are read from a payload and
+//! have the names of their node there share a schema in any case, or a few bytes of a payload would
+//! become a copy of all names for each entry.
 //!
 //! Groups and consumers have numbers, drawn from one counter, so that a number is an owner of
 //! pending entries of one kind only. Counts of pending entries are differences of ranks.
@@ -46,7 +48,7 @@ mod view;
 mod walk;
 
 pub use self::directory::{Consumer, Group};
-pub use self::edit::StreamEdit;
+pub use self::edit::{SharedNames, StreamEdit};
 pub use self::entries::{Entries, EntriesBack, Fields, StreamEntry};
 pub use self::id::StreamId;
 pub use self::listpack::NodeLimits;
@@ -55,9 +57,13 @@ pub use self::pending::Pending;
 pub use self::value::FieldValue;
 pub use self::view::Stream;
 
-/// Most schemas of a stream.
-const SCHEMA_COUNT_MAX: u64 = 64;
+/// Schemas among which names of an entry are looked for, and the most that such entries make.
+const FOUND_SCHEMA_COUNT_MAX: u64 = 64;
 
-/// Longest names that become a schema, in bytes. An entry with longer ones has a node of its own
-/// under the default `stream-node-max-bytes`, so that it has its names to itself in Valkey too.
+/// Most schemas of a stream. A payload, which has less than 4 GiB, has fewer nodes.
+const SCHEMA_COUNT_MAX: u64 = u32::MAX as u64;
+
+/// Longest names of an entry that become a schema by themselves, in bytes. An entry with longer ones
+/// has a node of its own under the default `stream-node-max-bytes`, so that it has its names to
+/// itself in Valkey too.
 const SCHEMA_BYTES_MAX: usize = 4096;

@@ -38,7 +38,7 @@ pub struct StreamState {
 const META_NUMBERS: usize = 12;
 
 /// Bits of the number that has a schema, below those of a count.
-const SCHEMA_BITS: u32 = 8;
+const SCHEMA_BITS: u32 = 32;
 const SCHEMA_MASK: u64 = (1 << SCHEMA_BITS) - 1;
 
 const _: () = assert!(super::SCHEMA_COUNT_MAX <= SCHEMA_MASK);

@@ -481,6 +481,63 @@ fn a_copy_shares_nothing_and_both_are_freed() {
     model.check();
 }
 
+/// Names of each node that no other has, and that are longer than those that become a schema by
+/// themselves; each fifth entry has names of its own.
+#[test]
+fn names_that_a_node_shares_are_stored_once_however_many_there_are() {
+    const NODES: u64 = 300;
+    const NODE_ENTRIES: u64 = 20;
+    const NAME_BYTES: usize = 5000;
+    let id = |node: u64, entry: u64| StreamId { ms: 1 + node, seq: entry };
+    let fields_of = |node: u64, value: u64| -> FieldList {
+        vec![(format!("{node:0>NAME_BYTES$}").into_bytes(), value.to_string().into_bytes())]
+    };
+    let mut random = Random(5);
+    let mut model = Model::new();
+    for node in 0..NODES {
+        model.edit(|edit, plain| {
+            edit.end_node();
+            let mut shared = SharedNames::default();
+            for entry in 0..NODE_ENTRIES {
+                let mut fields = fields_of(node, entry);
+                if entry % 5 == 4 {
+                    fields[0].0 = format!("own-{}", node % 100).into_bytes();
+                    push(edit, id(node, entry), &fields, 0);
+                } else {
+                    let names = fields.iter().map(|(name, _)| name.as_slice());
+                    let names = names.filter(|_| {
+                        assert_eq!(entry, 0, "names that are known are not read");
+                        true
+                    });
+                    let values = fields.iter().map(|(_, value)| value.as_slice());
+                    edit.push_shared(id(node, entry), names, values, &mut shared);
+                }
+                plain.push(id(node, entry), fields, NODE_ENTRIES);
+            }
+        });
+    }
+    model.check();
+    model.check_entries(&mut random);
+    let bytes = model.view().bytes();
+    let planned = NODES * (NAME_BYTES as u64 + NODE_ENTRIES * 30);
+    assert!(bytes < planned * 5 / 4, "{bytes} of {planned}");
+    // Entries behind those that began a node begin it, whatever the number of their schema.
+    model.edit(|edit, plain| {
+        for node in 0..NODES {
+            assert!(edit.remove(id(node, 0)) && plain.remove(id(node, 0)));
+        }
+    });
+    // An entry with the names of the last node shares them with it.
+    model.edit(|edit, plain| {
+        let fields = fields_of(NODES - 1, 0);
+        push(edit, id(NODES, 0), &fields, 0);
+        plain.push(id(NODES, 0), fields, u64::MAX);
+    });
+    assert!(model.view().bytes() < bytes, "no names were added");
+    model.check();
+    model.check_entries(&mut random);
+}
+
 /// Entries `0-N` have ties alone to tell them apart.
 #[test]
 fn a_million_entries_of_one_millisecond_make_no_large_leaf() {

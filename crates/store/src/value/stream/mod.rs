@@ -63,7 +63,7 @@ const FOUND_SCHEMA_COUNT_MAX: u64 = 64;
 /// Most schemas of a stream. A payload, which has less than 4 GiB, has fewer nodes.
 const SCHEMA_COUNT_MAX: u64 = u32::MAX as u64;
 
-/// Longest names of an entry that become a schema by themselves, in bytes. An entry with longer ones
-/// has a node of its own under the default `stream-node-max-bytes`, so that it has its names to
-/// itself in Valkey too.
+/// Longest names of an entry that become a schema by themselves, in bytes. An entry with longer
+/// ones has a node of its own under the default `stream-node-max-bytes`, so that it has its names
+/// to itself in Valkey too.
 const SCHEMA_BYTES_MAX: usize = 4096;

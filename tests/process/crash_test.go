@@ -61,6 +61,8 @@ func crash(t *testing.T, address, how string) {
 // In the background there is no standard error: the log file has the reason, also one that was
 // rotated, and one whose folder has gone.
 func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
+	// Each server replaces the socket of the one before, which is dead.
+	socket := filepath.Join(t.TempDir(), "socket")
 	for how, want := range crashes {
 		for _, place := range []string{"log", "rotated", "folder renamed"} {
 			t.Run(how+" "+place, func(t *testing.T) {
@@ -70,18 +72,18 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 				}
 				pidFile, logFile := filepath.Join(t.TempDir(), "pid"),
 					filepath.Join(directory, "log")
-				port, output, err := runToEndAnywhere(t, instance.Subject, "--daemonize", "yes",
-					"--pidfile", pidFile,
+				command := instance.Command(instance.Subject, 0, "--unixsocket", socket,
+					"--daemonize", "yes", "--pidfile", pidFile,
 					"--logfile", logFile, "--enable-debug-command", "yes", "--worker-threads", "2")
+				output, err := runToEnd(t, command)
 				if err != nil {
 					t.Fatalf("the first process: %v:\n%s", err, output)
 				}
-				address := "127.0.0.1:" + strconv.Itoa(port)
 				pid := 0
 				waitFor(t, "answer", func() bool {
 					text, _ := os.ReadFile(pidFile)
 					pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-					return pid > 1 && answers(address)
+					return pid > 1 && answers(socket)
 				})
 				switch place {
 				case "rotated":
@@ -93,7 +95,7 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				crash(t, address, how)
+				crash(t, socket, how)
 				waitFor(t, "end", func() bool { return isGone(pid) })
 				text, err := os.ReadFile(logFile)
 				if err != nil {

@@ -25,9 +25,9 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// OtherPort is the word, among directives, for a port beside the server's own: that of metrics or of
-// TLS. Each attempt to start the server draws a new one. A port that the test drew by itself, and
-// that another process has taken meanwhile, would end all attempts.
+// OtherPort is the word, among directives, for a port beside the server's own: that of metrics or
+// of TLS. Each attempt to start the server draws a new one. A port that the test drew by itself,
+// and that another process has taken meanwhile, would end all attempts.
 const OtherPort = "{other-port}"
 
 // Kind names which server program to start.

@@ -179,7 +179,7 @@ mod tests {
             if taken.is_some() {
                 return echo(port);
             }
-            // Not if yet another process took it: then the next port is for the listener here.
+            // A port that yet another process took is passed over.
             let Ok(other) = TcpListener::bind(("127.0.0.1", port)) else { return shell("exit 1") };
             taken = Some(port);
             thread::spawn(move || {

@@ -143,7 +143,7 @@ fn slots_that_move_under_load_are_followed() {
     let mut settings = Settings { connections: 2, ..Settings::plain(target) };
     settings.keys.maximum = 99_999;
     settings.commands = vec![Command::parse("GET __key__", (0, 99_999)).unwrap()];
-    // It is stopped once it has met what it is to follow, however long that takes.
+    // The load is stopped once it was redirected and went on, however long that takes.
     settings.end = End::Time(Duration::from_secs(300));
     let stop = Stop::default();
     std::thread::scope(|scope| {

@@ -63,14 +63,10 @@ func TestFullServer_SavesAndIsScraped(t *testing.T) {
 }
 
 func saveAndScrapeFull(t *testing.T, log string) {
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
 	directory := t.TempDir()
 	// Not compressed, so that a file is long enough to be written by a thread of its own.
 	server, err := instance.Launch(instance.Subject, directory, "--worker-threads", "2",
-		"--metrics-port", strconv.Itoa(port), "--appendonly", log, "--save", "3600 1",
+		"--metrics-port", instance.OtherPort, "--appendonly", log, "--save", "3600 1",
 		"--rdbcompression", "no")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +81,7 @@ func saveAndScrapeFull(t *testing.T, log string) {
 			// The stack of a thread that has ended is kept for the next one; there is nothing else.
 			limitMemory(t, server, 0)
 		}
-		scrapeOnce(t, port)
+		scrapeOnce(t, server.OtherPort)
 		mustDo(t, conn, "BGSAVE")
 		awaitSaves(t, conn)
 		mustDo(t, conn, "SAVE")

@@ -86,22 +86,21 @@ func measureTLS(report *Report, chosen settings) error {
 }
 
 func startTLS(directory string, c contender) (tlsContender, error) {
-	port, err := instance.FreePort()
-	if err != nil {
-		return tlsContender{}, err
-	}
 	own, err := os.MkdirTemp(directory, c.name)
 	if err != nil {
 		return tlsContender{}, err
 	}
 	certificate := filepath.Join(directory, "server.crt")
 	c.directives = append([]string{
-		"--tls-port", strconv.Itoa(port), "--tls-cert-file", certificate,
+		"--tls-port", instance.OtherPort, "--tls-cert-file", certificate,
 		"--tls-key-file", filepath.Join(directory, "server.key"),
 		"--tls-ca-cert-file", certificate, "--tls-auth-clients", "no",
 	}, c.directives...)
 	c.server, err = instance.LaunchOn(serverCPU, c.kind, own, c.directives...)
-	return tlsContender{c, port}, err
+	if err != nil {
+		return tlsContender{}, err
+	}
+	return tlsContender{c, c.server.OtherPort}, nil
 }
 
 // writeCertificate makes a certificate of this host that is its own authority.

@@ -60,12 +60,12 @@ func configurations() []configuration {
 func TestHistories_AreLinearizable(t *testing.T) {
 	for _, configured := range configurations() {
 		t.Run(configured.name, func(t *testing.T) {
-			directives, metrics := withMetrics(t, configured.directives)
+			directives := withMetrics(configured.directives)
 			server := instance.Start(t, instance.Subject, directives...)
 			for _, mix := range profiles {
 				t.Run(mix.name, func(t *testing.T) {
-					if mix.scrapes && metrics != "" {
-						stop := scrapeWithoutEnd(t, server, metrics, len(flushKeys))
+					if mix.scrapes && server.OtherPort != 0 {
+						stop := scrapeWithoutEnd(t, server, len(flushKeys))
 						defer stop()
 					}
 					requireLinearizable(t, server.Address, mix)

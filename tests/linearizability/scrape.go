@@ -14,19 +14,13 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// withMetrics adds a metrics port to the directives of a server that has one, and returns its
-// address.
-func withMetrics(t *testing.T, directives []string) ([]string, string) {
-	t.Helper()
+// withMetrics adds a metrics port, the server's OtherPort, to the directives of a server that has
+// one.
+func withMetrics(directives []string) []string {
 	if !instance.SubjectIsTidemill() {
-		return directives, ""
+		return directives
 	}
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := append([]string{"--metrics-port", strconv.Itoa(port)}, directives...)
-	return all, "http://127.0.0.1:" + strconv.Itoa(port) + "/metrics"
+	return append([]string{"--metrics-port", instance.OtherPort}, directives...)
 }
 
 // fillerKeys is how many keys fillWithoutEnd writes.
@@ -60,10 +54,9 @@ func fillWithoutEnd(server string, done <-chan struct{}) error {
 // scrapeWithoutEnd reads the metrics again and again beside what a test does, until the returned
 // function is called. The thread that serves them walks the databases like any reader: a count
 // above keysMax is of one that was freed.
-func scrapeWithoutEnd(
-	t *testing.T, server *instance.Server, address string, keysMax int,
-) (stop func()) {
+func scrapeWithoutEnd(t *testing.T, server *instance.Server, keysMax int) (stop func()) {
 	t.Helper()
+	address := "http://127.0.0.1:" + strconv.Itoa(server.OtherPort) + "/metrics"
 	if reply, err := server.Dial(t).Do("FLUSHALL"); err != nil || reply.IsError() {
 		t.Fatalf("FLUSHALL: %v %v", reply, err)
 	}

@@ -46,9 +46,9 @@ func requireCrash(t *testing.T, text, thread, reason string) {
 }
 
 // crash makes the server crash by a command, which is never answered.
-func crash(t *testing.T, port int, how string) {
+func crash(t *testing.T, address, how string) {
 	t.Helper()
-	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+	conn, err := wire.Dial(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +61,8 @@ func crash(t *testing.T, port int, how string) {
 // In the background there is no standard error: the log file has the reason, also one that was
 // rotated, and one whose folder has gone.
 func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
+	// Each server replaces the socket of the one before, which is dead.
+	socket := filepath.Join(t.TempDir(), "socket")
 	for how, want := range crashes {
 		for _, place := range []string{"log", "rotated", "folder renamed"} {
 			t.Run(how+" "+place, func(t *testing.T) {
@@ -68,23 +70,20 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 				if err := os.Mkdir(directory, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				port, err := instance.FreePort()
-				if err != nil {
-					t.Fatal(err)
-				}
 				pidFile, logFile := filepath.Join(t.TempDir(), "pid"),
 					filepath.Join(directory, "log")
-				command := instance.Command(instance.Subject, port, "--daemonize", "yes",
-					"--pidfile", pidFile,
+				command := instance.Command(instance.Subject, 0, "--unixsocket", socket,
+					"--daemonize", "yes", "--pidfile", pidFile,
 					"--logfile", logFile, "--enable-debug-command", "yes", "--worker-threads", "2")
-				if output, err := runToEnd(t, command); err != nil {
+				output, err := runToEnd(t, command)
+				if err != nil {
 					t.Fatalf("the first process: %v:\n%s", err, output)
 				}
 				pid := 0
 				waitFor(t, "answer", func() bool {
 					text, _ := os.ReadFile(pidFile)
 					pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-					return pid > 1 && answers(port)
+					return pid > 1 && answers(socket)
 				})
 				switch place {
 				case "rotated":
@@ -96,7 +95,7 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				crash(t, port, how)
+				crash(t, socket, how)
 				waitFor(t, "end", func() bool { return isGone(pid) })
 				text, err := os.ReadFile(logFile)
 				if err != nil {
@@ -111,12 +110,8 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 // Two workers crash together, and the file of the log opens late: the second one waits until the
 // first has told its reason.
 func TestCrash_OfTwoThreadsTellsTheReasonOfTheFirst(t *testing.T) {
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(t.TempDir(), "log")
-	command := instance.Command(instance.Subject, port, "--logfile", log,
+	log, socket := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "socket")
+	command := instance.Command(instance.Subject, 0, "--unixsocket", socket, "--logfile", log,
 		"--enable-debug-command", "yes", "--worker-threads", "2")
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -125,11 +120,11 @@ func TestCrash_OfTwoThreadsTellsTheReasonOfTheFirst(t *testing.T) {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	waitFor(t, "answer", func() bool { return answers(port) })
+	waitFor(t, "answer", func() bool { return answers(socket) })
 	var conns []*wire.Conn
 	// Enough for each worker to get some.
 	for range 16 {
-		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+		conn, err := wire.Dial(socket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +171,9 @@ func isGone(pid int) bool {
 func TestCrash_EndsByItsSignal(t *testing.T) {
 	for how, want := range crashes {
 		t.Run(how, func(t *testing.T) {
-			text, status := crashed(t, func(port, _ int) { crash(t, port, how) })
+			text, status := crashed(t, func(server *instance.Server) {
+				crash(t, server.Address, how)
+			})
 			requireCrash(t, text, `worker-\d`, want.reason)
 			if status.Signal() != want.signal {
 				t.Errorf("ended by %v", status)
@@ -185,8 +182,8 @@ func TestCrash_EndsByItsSignal(t *testing.T) {
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS} {
 		t.Run("sent "+signal.String(), func(t *testing.T) {
-			text, status := crashed(t, func(_, pid int) {
-				if err := syscall.Kill(pid, signal); err != nil {
+			text, status := crashed(t, func(server *instance.Server) {
+				if err := syscall.Kill(server.PID, signal); err != nil {
 					t.Error(err)
 				}
 			})
@@ -203,7 +200,8 @@ func TestCrash_NamesItsThread(t *testing.T) {
 	var names []string
 	for first := true; first || len(names) > 0; first = false {
 		var name string
-		text, status := crashed(t, func(_, pid int) {
+		text, status := crashed(t, func(server *instance.Server) {
+			pid := server.PID
 			threads := threadsByName(t, pid)
 			if first {
 				// jemalloc lets no signal reach its own thread.
@@ -256,36 +254,21 @@ var sentReason = `signal SIG[A-Z]+ from process ` + strconv.Itoa(os.Getpid())
 
 // crashed runs a server until it has ended by what end does. It returns the server's output and how
 // it ended.
-func crashed(t *testing.T, end func(port, pid int)) (string, syscall.WaitStatus) {
+func crashed(
+	t *testing.T, end func(server *instance.Server),
+) (string, syscall.WaitStatus) {
 	t.Helper()
-	port, err := instance.FreePort()
-	metrics, failed := instance.FreePort()
-	if err := errors.Join(err, failed); err != nil {
-		t.Fatal(err)
-	}
-	command := instance.Command(instance.Subject, port, "--enable-debug-command", "yes",
-		"--metrics-port", strconv.Itoa(metrics), "--appendonly", "yes", "--dir", t.TempDir())
-	output, err := os.CreateTemp(t.TempDir(), "output")
+	server, err := instance.Launch(instance.Subject, t.TempDir(), "--enable-debug-command", "yes",
+		"--metrics-port", instance.OtherPort, "--appendonly", "yes")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer output.Close()
-	command.Stdout = output
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "answer", func() bool { return answers(port) })
-	end(port, command.Process.Pid)
-	hangs := time.AfterFunc(closeTimeout, func() { _ = command.Process.Kill() })
-	defer hangs.Stop()
-	err = command.Wait()
+	t.Cleanup(server.Kill)
+	end(server)
+	err = server.AwaitEnd(closeTimeout)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		t.Fatalf("the server ended with %v", err)
 	}
-	text, err := os.ReadFile(output.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text), exit.Sys().(syscall.WaitStatus)
+	return server.Log(), exit.Sys().(syscall.WaitStatus)
 }

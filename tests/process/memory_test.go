@@ -22,11 +22,7 @@ import (
 func TestFlushAll_BesideScrapes(t *testing.T) {
 	const keys, databases = 3000, 16
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"}
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port),
+	server := instance.Start(t, instance.Subject, "--metrics-port", instance.OtherPort,
 		"--worker-threads", "2",
 		"--metrics-bind", strings.Join(hosts, " "))
 	var ended atomic.Bool
@@ -47,7 +43,7 @@ func TestFlushAll_BesideScrapes(t *testing.T) {
 	}
 	for _, host := range hosts {
 		run(func() error {
-			return scrapeKeys(host+":"+strconv.Itoa(port), keys, &scrapes)
+			return scrapeKeys(host+":"+strconv.Itoa(server.OtherPort), keys, &scrapes)
 		})
 	}
 	// Values as large as the counts of a database, so that they take the place of what a flush has

@@ -23,11 +23,24 @@ import (
 // startToEnd runs a server that is to end by itself, and returns what it printed.
 func startToEnd(t *testing.T, directives ...string) (string, error) {
 	t.Helper()
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
+	_, output, err := runToEndAnywhere(t, instance.Subject, directives...)
+	return output, err
+}
+
+// runToEndAnywhere runs a server to the end of its first process, and returns its port and what it
+// printed. It is run on another port when another process was faster to take that one.
+func runToEndAnywhere(
+	t *testing.T, kind instance.Kind, directives ...string,
+) (port int, output string, err error) {
+	t.Helper()
+	for range 5 {
+		port = freePort(t)
+		output, err = runToEnd(t, instance.Command(kind, port, directives...))
+		if !strings.Contains(output, fmt.Sprintf(":%d: bind: Address already in use", port)) {
+			break
+		}
 	}
-	return runToEnd(t, instance.Command(instance.Subject, port, directives...))
+	return port, output, err
 }
 
 func runToEnd(t *testing.T, command *exec.Cmd) (string, error) {
@@ -164,11 +177,7 @@ func TestUnixSocket_LeftBehindIsReplacedAndOtherFilesAreNot(t *testing.T) {
 func TestBind_NowhereToListenStopsTheStart(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		for _, directives := range [][]string{{"--port", "0"}, {"--bind", ""}} {
-			port, err := instance.FreePort()
-			if err != nil {
-				t.Fatal(err)
-			}
-			output, err := runToEnd(t, instance.Command(kind, port, directives...))
+			_, output, err := runToEndAnywhere(t, kind, directives...)
 			if err == nil ||
 				!strings.Contains(output, " # Configured to not listen anywhere, exiting.") {
 				t.Errorf("%v: %v:\n%s", directives, err, output)
@@ -176,11 +185,7 @@ func TestBind_NowhereToListenStopsTheStart(t *testing.T) {
 		}
 		for _, directives := range [][]string{{"--bind", "no..host"},
 			{"--bind", "127.0.0.1 192.0.2.1"}} {
-			port, err := instance.FreePort()
-			if err != nil {
-				t.Fatal(err)
-			}
-			output, err := runToEnd(t, instance.Command(kind, port, directives...))
+			port, output, err := runToEndAnywhere(t, kind, directives...)
 			if err == nil || !regexp.MustCompile(
 				`# Warning: Could not create server TCP listening socket `+
 					`(no\.\.host:\d+: \w|192.0.2.1:\d+: bind: Cannot assign)`,
@@ -346,52 +351,45 @@ func TestLogFile_ThatCannotBeWrittenStopsTheStart(t *testing.T) {
 	}
 }
 
-// startWithPIDFile starts a server that its test ends, with a pid file and its output at hand, and
-// waits until it answers.
+// startWithPIDFile starts a server that its test ends, with a pid file.
 func startWithPIDFile(
 	t *testing.T, kind instance.Kind,
-) (command *exec.Cmd, port int, pidFile string, output *strings.Builder) {
+) (server *instance.Server, pidFile string) {
 	t.Helper()
-	port, err := instance.FreePort()
+	pidFile = filepath.Join(t.TempDir(), "pid")
+	server, err := instance.Launch(kind, t.TempDir(), "--pidfile", pidFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pidFile, output = filepath.Join(t.TempDir(), "pid"), &strings.Builder{}
-	command = instance.Command(kind, port, "--pidfile", pidFile)
-	command.Dir, command.Stdout, command.Stderr = t.TempDir(), output, output
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill() })
-	waitFor(t, "ready server", func() bool { return answers(port) })
-	return command, port, pidFile, output
+	t.Cleanup(server.Kill)
+	return server, pidFile
 }
 
 func TestSignals_StopTheServerInOrder(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT,
 			"SIGTERM": syscall.SIGTERM} {
-			command, port, pidFile, output := startWithPIDFile(t, kind)
+			server, pidFile := startWithPIDFile(t, kind)
 			text, err := os.ReadFile(pidFile)
-			if strings.TrimSpace(string(text)) != strconv.Itoa(command.Process.Pid) {
+			if strings.TrimSpace(string(text)) != strconv.Itoa(server.PID) {
 				t.Errorf("pid file: %q, %v", text, err)
 			}
 			// A closed terminal is no reason to stop.
-			_ = command.Process.Signal(syscall.SIGHUP)
+			_ = syscall.Kill(server.PID, syscall.SIGHUP)
 			time.Sleep(100 * time.Millisecond)
-			if !answers(port) {
+			if !answers(server.Address) {
 				t.Error("SIGHUP ended the server")
 			}
-			_ = command.Process.Signal(signal)
-			if err := command.Wait(); err != nil {
+			_ = syscall.Kill(server.PID, signal)
+			if err := server.AwaitEnd(closeTimeout); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			for _, text := range []string{
 				"Received " + name + " scheduling shutdown...", "* User requested shutdown...",
 				"* Removing the pid file.", "is now ready to exit, bye bye...",
 			} {
-				if !strings.Contains(output.String(), text) {
-					t.Errorf("no %q in:\n%s", text, output.String())
+				if !strings.Contains(server.Log(), text) {
+					t.Errorf("no %q in:\n%s", text, server.Log())
 				}
 			}
 			if _, err := os.Stat(pidFile); err == nil {
@@ -414,14 +412,8 @@ func TestStart_SaysThatARestartLosesAll(t *testing.T) {
 
 func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
-		command, port, pidFile, output := startWithPIDFile(t, kind)
-		overdue := time.AfterFunc(4*closeTimeout, func() { _ = command.Process.Kill() })
-		defer overdue.Stop()
-		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		server, pidFile := startWithPIDFile(t, kind)
+		conn := server.Dial(t)
 		for options, want := range map[string]string{
 			"ABORT": "ERR No shutdown in progress.", "abort Abort": "ERR No shutdown in progress.",
 			"ABORT NOW": "ERR syntax error", "SAFE ABORT": "ERR syntax error",
@@ -440,19 +432,19 @@ func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 		if count := drain(t, conn); count != 0 {
 			t.Errorf("SHUTDOWN answered with %d bytes", count)
 		}
-		if err := command.Wait(); err != nil {
+		if err := server.AwaitEnd(closeTimeout); err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
 		for _, text := range []string{
 			"* User requested shutdown... (user request from 'id=", " addr=127.0.0.1:",
 			"* Removing the pid file.", "is now ready to exit, bye bye...",
 		} {
-			if !strings.Contains(output.String(), text) {
-				t.Errorf("no %q in:\n%s", text, output.String())
+			if !strings.Contains(server.Log(), text) {
+				t.Errorf("no %q in:\n%s", text, server.Log())
 			}
 		}
-		if strings.Contains(output.String(), "Received SIG") {
-			t.Errorf("a command is logged as a signal:\n%s", output.String())
+		if strings.Contains(server.Log(), "Received SIG") {
+			t.Errorf("a command is logged as a signal:\n%s", server.Log())
 		}
 		if _, err := os.Stat(pidFile); err == nil {
 			t.Error("the pid file is still there")
@@ -460,8 +452,9 @@ func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 	})
 }
 
-func answers(port int) bool {
-	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+// answers tells whether a server answers PING at an address or a socket.
+func answers(address string) bool {
+	conn, err := wire.Dial(address)
 	if err != nil {
 		return false
 	}
@@ -473,17 +466,14 @@ func answers(port int) bool {
 func TestDaemonize_RunsOnInTheBackground(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		directory := t.TempDir()
-		port, err := instance.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
 		pidFile, logFile := filepath.Join(directory, "pid"), filepath.Join(directory, "log")
-		command := instance.Command(kind, port, "--daemonize", "yes", "--pidfile", pidFile,
-			"--logfile", logFile)
+		socket := filepath.Join(directory, "socket")
+		command := instance.Command(kind, 0, "--unixsocket", socket, "--daemonize", "yes",
+			"--pidfile", pidFile, "--logfile", logFile)
 		if output, err := runToEnd(t, command); err != nil || output != "" {
 			t.Fatalf("the first process: %v:\n%s", err, output)
 		}
-		waitFor(t, "answer", func() bool { return answers(port) })
+		waitFor(t, "answer", func() bool { return answers(socket) })
 		text, err := os.ReadFile(pidFile)
 		if err != nil {
 			t.Fatal(err)
@@ -521,23 +511,20 @@ func TestSupervised_TellsSystemd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer socket.Close()
-		port, err := instance.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		own := filepath.Join(t.TempDir(), "socket")
 		// Under a supervisor a server stays in the foreground, as in Redis.
-		command := instance.Command(instance.Subject, port, "--supervised", mode, "--daemonize",
-			"yes")
+		command := instance.Command(instance.Subject, 0, "--unixsocket", own, "--supervised", mode,
+			"--daemonize", "yes")
 		command.Dir, command.Env = t.TempDir(), append(os.Environ(), "NOTIFY_SOCKET="+path)
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer command.Process.Kill()
 		expectNotice(t, socket, "READY=1")
-		if !answers(port) {
+		if !answers(own) {
 			t.Error("it said that it is ready and is not")
 		}
-		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+		conn, err := wire.Dial(own)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -567,11 +554,8 @@ func expectNotice(t *testing.T, socket net.PacketConn, line string) {
 // log.
 func underFileLimit(t *testing.T, kind instance.Kind, limit string) (string, string) {
 	t.Helper()
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := instance.Command(kind, port, "--maxclients", "200")
+	socket := filepath.Join(t.TempDir(), "socket")
+	command := instance.Command(kind, 0, "--unixsocket", socket, "--maxclients", "200")
 	limited := exec.Command("prlimit", append([]string{"--nofile=" + limit}, command.Args...)...)
 	limited.SysProcAttr = command.SysProcAttr
 	var output strings.Builder
@@ -580,8 +564,8 @@ func underFileLimit(t *testing.T, kind instance.Kind, limit string) (string, str
 		t.Fatal(err)
 	}
 	defer limited.Process.Kill()
-	waitFor(t, "ready server", func() bool { return answers(port) })
-	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+	waitFor(t, "ready server", func() bool { return answers(socket) })
+	conn, err := wire.Dial(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,10 +72,6 @@ type prometheus struct{ address string }
 func startPrometheus(t *testing.T, target string) *prometheus {
 	t.Helper()
 	program := need(t, "prometheus")
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
 	directory := t.TempDir()
 	config := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"+
 		"rule_files: [%q]\n"+
@@ -85,9 +81,8 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &prometheus{address: fmt.Sprintf("127.0.0.1:%d", port)}
 	log := &strings.Builder{}
-	command := exec.Command(program, "--config.file="+path, "--web.listen-address="+p.address,
+	command := exec.Command(program, "--config.file="+path, "--web.listen-address=127.0.0.1:0",
 		"--storage.tsdb.path="+filepath.Join(directory, "data"), "--log.level=warn")
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
@@ -100,7 +95,7 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 			t.Log(log.String())
 		}
 	})
-	return p
+	return &prometheus{listenAddress(t, command.Process.Pid)}
 }
 
 // ask returns the data of an answer of the API; nothing while there is none.

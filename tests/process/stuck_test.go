@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"tidemill/tests/internal/instance"
 	"tidemill/tests/internal/wire"
@@ -25,36 +24,26 @@ func onWorker(t *testing.T, server *instance.Server, control *wire.Conn, worker 
 }
 
 // While one worker is inside a long command, the other accepts and serves all new clients, at every
-// address.
+// address. The command outlasts the test by far: a client that was answered did not wait for it,
+// on however busy a machine.
 func TestStuckWorker_GetsNoNewConnections(t *testing.T) {
-	const burst, seconds = 20, "4"
-	socket := filepath.Join(t.TempDir(), "socket")
-	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--unixsocket", socket,
-		"--enable-debug-command", "yes")
+	const burst, seconds = 20, "600"
 	for stuck := range 2 {
 		t.Run("worker "+strconv.Itoa(stuck), func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "socket")
+			server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--unixsocket",
+				socket, "--enable-debug-command", "yes")
 			first := server.Dial(t)
 			control := onWorker(t, server, first, 1-stuck)
 			sleeper := onWorker(t, server, control, stuck)
-			begun := "begun" + strconv.Itoa(stuck)
-			sleeper.Timeout = 2 * closeTimeout
 			// In one turn of the worker, which takes nothing in between.
-			if err := sleeper.SendRaw([]byte("SET " + begun + " 1\r\nDEBUG SLEEP " + seconds +
-				"\r\n")); err != nil {
+			requests := "SET begun 1\r\nDEBUG SLEEP " + seconds + "\r\n"
+			if err := sleeper.SendRaw([]byte(requests)); err != nil {
 				t.Fatal(err)
 			}
 			waitFor(t, "the long command to begin", func() bool {
-				return do(t, control, "EXISTS", begun).Int() == 1
+				return do(t, control, "EXISTS", "begun").Int() == 1
 			})
-			begin := time.Now()
-			woken := make(chan error, 1)
-			go func() {
-				_, err := sleeper.Receive()
-				if err == nil {
-					_, err = sleeper.Receive()
-				}
-				woken <- err
-			}()
 			answered := make(chan error, 2*burst)
 			for _, address := range []string{server.Address, socket} {
 				for range burst {
@@ -74,14 +63,7 @@ func TestStuckWorker_GetsNoNewConnections(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			served := time.Since(begin)
-			if err := <-woken; err != nil {
-				t.Error(err)
-			}
-			if slept := time.Since(begin); served > slept/2 {
-				t.Errorf("connections were served %v after a worker got stuck for %v", served,
-					slept)
-			}
+			server.Kill()
 		})
 	}
 }

@@ -33,16 +33,13 @@ func start(t *testing.T, directives ...string) *server {
 
 func startAs(t *testing.T, trusted *authority, own *identity, directives ...string) *server {
 	t.Helper()
-	port, err := instance.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := append([]string{
-		"--tls-port", strconv.Itoa(port), "--tls-cert-file", own.certificateFile,
+		"--tls-port", instance.OtherPort, "--tls-cert-file", own.certificateFile,
 		"--tls-key-file", own.keyFile, "--tls-ca-cert-file", trusted.file,
 		"--tls-auth-clients", "no",
 	}, directives...)
-	return &server{instance.Start(t, instance.Subject, all...), trusted, own, port}
+	started := instance.Start(t, instance.Subject, all...)
+	return &server{started, trusted, own, started.OtherPort}
 }
 
 func (s *server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }

@@ -6,12 +6,12 @@ import (
 )
 
 // While one worker is inside a long command, the other serves all new clients, whose handshakes end
-// meanwhile.
+// meanwhile. The command outlasts the test by far: a client that was answered did not wait for it,
+// on however busy a machine.
 func TestTLS_StuckWorkerGetsNoNewConnections(t *testing.T) {
-	const burst, seconds = 20, "4"
+	const burst, seconds = 20, "600"
 	server := start(t, "--worker-threads", "2", "--enable-debug-command", "yes")
 	sleeper := server.Dial(t)
-	sleeper.Timeout = time.Minute
 	// Enough for each worker to get some.
 	seen := make(chan error, 16)
 	var controls []func()
@@ -37,20 +37,10 @@ func TestTLS_StuckWorkerGetsNoNewConnections(t *testing.T) {
 	if err := sleeper.SendRaw([]byte(requests)); err != nil {
 		t.Fatal(err)
 	}
-	woken := make(chan time.Time, 1)
-	go func() {
-		for range 2 {
-			if _, err := sleeper.Receive(); err != nil {
-				t.Error(err)
-			}
-		}
-		woken <- time.Now()
-	}()
 	// The first to see it has the other worker.
 	if err := <-seen; err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
 	answered := make(chan error, burst)
 	for range burst {
 		go func() {
@@ -66,13 +56,6 @@ func TestTLS_StuckWorkerGetsNoNewConnections(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	served := time.Since(begin)
-	if slept := (<-woken).Sub(begin); served > slept/2 {
-		t.Errorf("connections were served %v after a worker got stuck for %v", served, slept)
-	}
-	for range cap(seen) - 1 {
-		if err := <-seen; err != nil {
-			t.Error(err)
-		}
-	}
+	// The clients of the stuck worker wait still.
+	server.Kill()
 }

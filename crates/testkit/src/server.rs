@@ -168,7 +168,8 @@ mod tests {
             if ports.len() < 3 { shell("exit 1") } else { echo(port) }
         });
         assert_eq!(Some(server.expect("sh and python3 start").port), ports.last().copied());
-        assert_eq!(ports.len(), 3);
+        // More, where another process took the third.
+        assert!(ports.len() >= 3, "{ports:?}");
     }
 
     #[test]
@@ -178,8 +179,9 @@ mod tests {
             if taken.is_some() {
                 return echo(port);
             }
+            // A port that yet another process took is passed over.
+            let Ok(other) = TcpListener::bind(("127.0.0.1", port)) else { return shell("exit 1") };
             taken = Some(port);
-            let other = TcpListener::bind(("127.0.0.1", port)).expect("it was free");
             thread::spawn(move || {
                 for mut stream in other.incoming().flatten() {
                     let _ = stream.write_all(b"+PONG\r\n");

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,11 @@ import (
 
 	"tidemill/tests/internal/wire"
 )
+
+// OtherPort is the word, among directives, for a port beside the server's own: that of metrics or
+// of TLS. Each attempt to start the server draws a new one. A port that the test drew by itself,
+// and that another process has taken meanwhile, would end all attempts.
+const OtherPort = "{other-port}"
 
 // Kind names which server program to start.
 type Kind string
@@ -84,7 +90,9 @@ type Server struct {
 	Kind    Kind
 	Address string
 	Port    int
-	PID     int
+	// OtherPort is the port in the place of the word OtherPort; 0 without one.
+	OtherPort int
+	PID       int
 	// Directory holds its log and is its working directory.
 	Directory string
 
@@ -200,11 +208,32 @@ func FreePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
+// withOtherPort puts a port in the place of each word OtherPort, and returns it; 0 without one.
+func withOtherPort(directives []string) (filled []string, port int, err error) {
+	if !slices.Contains(directives, OtherPort) {
+		return directives, 0, nil
+	}
+	if port, err = FreePort(); err != nil {
+		return nil, 0, err
+	}
+	for _, word := range directives {
+		if word == OtherPort {
+			word = strconv.Itoa(port)
+		}
+		filled = append(filled, word)
+	}
+	return filled, port, nil
+}
+
 func launchOnce(
 	kind Kind, directory string, wrapper []string, isEnough func(string) bool,
 	directives []string,
 ) (*Server, error) {
 	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	directives, otherPort, err := withOtherPort(directives)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +252,7 @@ func launchOnce(
 	command.Dir, command.Stdout, command.Stderr = directory, log, log
 	server := &Server{
 		Kind: kind, Port: port, Address: "127.0.0.1:" + strconv.Itoa(port),
-		Directory: directory, process: command, exited: make(chan struct{}),
+		OtherPort: otherPort, Directory: directory, process: command, exited: make(chan struct{}),
 	}
 	started := make(chan error, 1)
 	go server.run(started)
@@ -324,6 +353,21 @@ func (s *Server) Log() string {
 		all.Write(text)
 	}
 	return all.String()
+}
+
+// AwaitEnd waits until the server has ended by itself, and returns how; a server that still runs
+// after the patience is killed.
+func (s *Server) AwaitEnd(patience time.Duration) (err error) {
+	s.stop.Do(func() {
+		select {
+		case <-s.exited:
+		case <-time.After(patience):
+			_ = s.process.Process.Kill()
+			<-s.exited
+		}
+		err = s.exitErr
+	})
+	return err
 }
 
 // Stop ends the server by SIGTERM, then SIGKILL. The error tells of a server that had crashed

@@ -56,21 +56,52 @@ func statFields(pid int) ([]string, error) {
 // ScheduledTime returns the time for which the living threads of a process have run, to the
 // nanosecond; what threads that have ended ran is not in it.
 func ScheduledTime(pid int) (time.Duration, error) {
-	ran, _, err := threadTimes(pid)
+	times, err := threadTimes(pid)
+	var ran time.Duration
+	for _, thread := range times {
+		ran += thread.ran
+	}
 	return ran, err
 }
 
 // RunDelay returns the time for which the living threads of a process were ready to run and had no
 // CPU, in sum and to the nanosecond.
 func RunDelay(pid int) (time.Duration, error) {
-	_, delayed, err := threadTimes(pid)
-	return delayed, err
+	delays, err := RunDelays(pid)
+	return delays.Since(nil), err
 }
 
-func threadTimes(pid int) (ran, delayed time.Duration, err error) {
+// Delays are the times for which the threads of a process were ready to run and had no CPU.
+type Delays map[string]time.Duration
+
+// RunDelays returns the delays of the living threads of a process.
+func RunDelays(pid int) (Delays, error) {
+	times, err := threadTimes(pid)
+	delays := make(Delays, len(times))
+	for name, thread := range times {
+		delays[name] = thread.delayed
+	}
+	return delays, err
+}
+
+// Since returns what has come to the delays since others, in sum. Threads that have ended since are
+// left out: the difference of two sums would subtract all that they were ever delayed.
+func (d Delays) Since(before Delays) (sum time.Duration) {
+	for name, delayed := range d {
+		sum += delayed - before[name]
+	}
+	return sum
+}
+
+// threadTime is the time for which a thread ran, and for which it was ready to run and had no CPU.
+type threadTime struct{ ran, delayed time.Duration }
+
+// threadTimes returns the times of the living threads of a process, by their files.
+func threadTimes(pid int) (map[string]threadTime, error) {
+	times := make(map[string]threadTime)
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(files) == 0 {
-		return 0, 0, fmt.Errorf("/proc/%d has no schedstat: %v", pid, err)
+		return nil, fmt.Errorf("/proc/%d has no schedstat: %v", pid, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -78,39 +109,47 @@ func threadTimes(pid int) (ran, delayed time.Duration, err error) {
 			continue // the thread has ended since
 		}
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
 		var ranNs, delayedNs, slices int64
 		if _, err := fmt.Sscan(string(text), &ranNs, &delayedNs, &slices); err != nil {
-			return 0, 0, fmt.Errorf("%s: %q: %w", file, text, err)
+			return nil, fmt.Errorf("%s: %q: %w", file, text, err)
 		}
-		ran += time.Duration(ranNs)
-		delayed += time.Duration(delayedNs)
+		times[file] = threadTime{time.Duration(ranNs), time.Duration(delayedNs)}
 	}
-	return ran, delayed, nil
+	return times, nil
 }
 
 // listens tells whether a process itself listens at a TCP port: who answers there may be another
 // one, which got the port first.
-func listens(pid, port int) bool {
-	sockets := map[string]bool{}
+func listens(pid, port int) bool { return slices.Contains(ListenedPorts(pid), port) }
+
+// ListenedPorts returns the TCP ports that a process itself listens at.
+func ListenedPorts(pid int) (ports []int) {
+	portOf := map[string]int{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		// A kernel without IPv6 has one of them.
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		for line := range strings.Lines(string(text)) {
 			// Number, local address, remote address, state (0A: listening), ..., inode.
 			fields := strings.Fields(line)
-			if len(fields) > 9 && fields[3] == "0A" &&
-				strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
-				sockets["socket:["+fields[9]+"]"] = true
+			if len(fields) <= 9 || fields[3] != "0A" {
+				continue
+			}
+			_, digits, _ := strings.Cut(fields[1], ":")
+			if port, err := strconv.ParseUint(digits, 16, 16); err == nil {
+				portOf["socket:["+fields[9]+"]"] = int(port)
 			}
 		}
 	}
 	descriptors, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	return slices.ContainsFunc(descriptors, func(descriptor string) bool {
+	for _, descriptor := range descriptors {
 		target, err := os.Readlink(descriptor)
-		return err == nil && sockets[target]
-	})
+		if port, isListener := portOf[target]; err == nil && isListener {
+			ports = append(ports, port)
+		}
+	}
+	return ports
 }
 
 // ResidentBytes returns a process's resident set size.

@@ -38,16 +38,41 @@ pub(super) struct Server {
     pub port: u16,
     pub tls_port: u16,
     pub socket: PathBuf,
-    /// Directory of its own, where the command asked for one; removed with the server.
-    directory: Option<PathBuf>,
+    /// Directory of its own, where the command asked for one; removed behind the server's end.
+    _directory: Option<OwnDirectory>,
 }
 
 /// End of an attempt to start a server.
 enum Failure {
-    /// It ended before it answered, perhaps because another process had its port.
-    Ended(String),
+    /// Another port may help: the server ended before it answered, perhaps because another process
+    /// had its port, or the directory of this port exists already.
+    OfPort(String),
     /// No other port would help.
     Final(String),
+}
+
+/// Directory of one server, removed with all that is in it when the value is dropped.
+struct OwnDirectory(PathBuf);
+
+impl OwnDirectory {
+    fn create(path: PathBuf) -> Result<Self, Failure> {
+        let created = std::fs::create_dir(&path);
+        created.map_err(|error| {
+            let reason = format!("{}: {error}", path.display());
+            match error.kind() {
+                // A server that was killed with its experiment had the same port.
+                io::ErrorKind::AlreadyExists => Failure::OfPort(reason),
+                _ => Failure::Final(reason),
+            }
+        })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for OwnDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Two free ports, which no other process takes while they are held.
@@ -80,12 +105,14 @@ impl Server {
         environment: &std::collections::BTreeMap<String, String>,
         directory: &Path,
     ) -> Result<Self, String> {
-        Self::start_on(free_ports, words, cpus, environment, directory)
+        Self::start_on(free_ports, TAKEN_PORT_LIMIT, words, cpus, environment, directory)
     }
 
-    /// As [`start`](Self::start), on ports of the caller's.
+    /// As [`start`](Self::start), on ports of the caller's, and with another
+    /// [`TAKEN_PORT_LIMIT`].
     fn start_on(
         mut ports: impl FnMut() -> io::Result<[TcpListener; 2]>,
+        taken_port_limit: Duration,
         words: &[String],
         cpus: Option<&str>,
         environment: &std::collections::BTreeMap<String, String>,
@@ -94,9 +121,9 @@ impl Server {
         let mut ended = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
             let held = ports().map_err(|error| format!("no free port: {error}"))?;
-            match Self::try_start(held, words, cpus, environment, directory) {
+            match Self::try_start(held, taken_port_limit, words, cpus, environment, directory) {
                 Ok(server) => return Ok(server),
-                Err(Failure::Ended(reason)) => ended = reason,
+                Err(Failure::OfPort(reason)) => ended = reason,
                 Err(Failure::Final(reason)) => return Err(reason),
             }
         }
@@ -105,6 +132,7 @@ impl Server {
 
     fn try_start(
         held: [TcpListener; 2],
+        taken_port_limit: Duration,
         words: &[String],
         cpus: Option<&str>,
         environment: &std::collections::BTreeMap<String, String>,
@@ -118,10 +146,7 @@ impl Server {
         let socket = directory.join(format!("server-{port}.sock"));
         let own = directory.join(format!("server-{port}"));
         let wants_own = words.iter().any(|word| word.contains("{directory}"));
-        if wants_own {
-            std::fs::create_dir(&own)
-                .map_err(|error| Failure::Final(format!("{}: {error}", own.display())))?;
-        }
+        let own_directory = if wants_own { Some(OwnDirectory::create(own.clone())?) } else { None };
         if words.is_empty() {
             return Err(Failure::Final("an empty command".into()));
         }
@@ -155,11 +180,10 @@ impl Server {
         drop(held);
         let child =
             command.spawn().map_err(|error| Failure::Final(format!("{}: {error}", words[0])))?;
-        let directory = wants_own.then_some(own);
-        let mut server = Self { child, port, tls_port, socket, directory };
+        let mut server = Self { child, port, tls_port, socket, _directory: own_directory };
         let see_log = |reason| format!("{reason}; see {}", log.display());
-        server.wait_until_ready().map_err(|failure| match failure {
-            Failure::Ended(reason) => Failure::Ended(see_log(reason)),
+        server.wait_until_ready(taken_port_limit).map_err(|failure| match failure {
+            Failure::OfPort(reason) => Failure::OfPort(see_log(reason)),
             Failure::Final(reason) => Failure::Final(see_log(reason)),
         })?;
         Ok(server)
@@ -193,13 +217,13 @@ impl Server {
         pid.is_some_and(|pid| !descends_from(pid, self.child.id()))
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), Failure> {
+    fn wait_until_ready(&mut self, taken_port_limit: Duration) -> Result<(), Failure> {
         let target = Target::tcp("127.0.0.1", self.port);
         let start = Instant::now();
         let mut answered = None;
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(Failure::Ended(format!("the server ended at once ({status})")));
+                return Err(Failure::OfPort(format!("the server ended at once ({status})")));
             }
             let answer = Control::connect(&target).and_then(|mut control| control.call(&["PING"]));
             let is_ready = match &answer {
@@ -210,7 +234,7 @@ impl Server {
             };
             if is_ready {
                 let since = answered.get_or_insert_with(Instant::now);
-                if !self.is_port_of_another() || since.elapsed() > TAKEN_PORT_LIMIT {
+                if !self.is_port_of_another() || since.elapsed() > taken_port_limit {
                     return Ok(());
                 }
             }
@@ -228,9 +252,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        if let Some(directory) = &self.directory {
-            let _ = std::fs::remove_dir_all(directory);
-        }
     }
 }
 
@@ -247,21 +268,21 @@ mod tests {
         line.split(' ').map(String::from).collect()
     }
 
-    /// Takes the port as soon as it is free, answers the first PING there, and makes the file.
-    fn take(port: u16, answered: &Path) {
-        let listener = loop {
-            if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
-                break listener;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
+    /// Answers each PING like a server of another process, and makes the file.
+    fn answer(listener: &TcpListener, answered: &Path) {
+        for mut stream in listener.incoming().flatten() {
             if stream.read(&mut [0; 64]).is_ok_and(|length| length > 0) {
                 let _ = stream.write_all(b"+PONG\r\n");
-                std::fs::write(answered, "").unwrap();
+                let _ = std::fs::write(answered, "");
             }
         }
+    }
+
+    /// Keeps the first of these ports from now on, and answers there.
+    fn take_first(held: &[TcpListener; 2], answered: &Path) -> io::Result<()> {
+        let (other, answered) = (held[0].try_clone()?, answered.to_owned());
+        std::thread::spawn(move || answer(&other, &answered));
+        Ok(())
     }
 
     #[test]
@@ -273,10 +294,8 @@ mod tests {
         let ports = || {
             let held = free_ports()?;
             if taken.is_none() {
-                let port = held[0].local_addr()?.port();
-                taken = Some(port);
-                let answered = answered.clone();
-                std::thread::spawn(move || take(port, &answered));
+                taken = Some(held[0].local_addr()?.port());
+                take_first(&held, &answered)?;
             }
             Ok(held)
         };
@@ -286,7 +305,8 @@ mod tests {
         let shell = ["sh", "-c", shell, "sh"].map(String::from);
         let server = words(SERVER);
         let words: Vec<String> = shell.into_iter().chain(server).collect();
-        let server = Server::start_on(ports, &words, None, &Default::default(), &directory);
+        let environment = Default::default();
+        let server = Server::start_on(ports, START_LIMIT, &words, None, &environment, &directory);
         assert_ne!(Some(server.unwrap().port), taken);
         std::fs::remove_dir_all(&directory).unwrap();
     }
@@ -295,14 +315,18 @@ mod tests {
     fn a_server_that_another_process_listens_for_is_ready() {
         let directory = std::env::temp_dir().join(format!("tidemill-proxy-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        // The shell that starts the server ends, and is its parent no more.
-        let shell = "(timeout 60 \"$@\" &); exec sleep 60";
-        let shell = ["sh", "-c", shell, "sh"].map(String::from);
-        let server = words(SERVER);
-        let words: Vec<String> = shell.into_iter().chain(server).collect();
-        let server = Server::start(&words, None, &Default::default(), &directory).unwrap();
-        let mut control = Control::connect(&Target::tcp("127.0.0.1", server.port)).unwrap();
-        let _ = control.call(&["SHUTDOWN", "NOSAVE"]);
+        let answered = directory.join("answered");
+        let ports = || {
+            let held = free_ports()?;
+            take_first(&held, &answered)?;
+            Ok(held)
+        };
+        let (words, environment) = (words("sleep 60"), Default::default());
+        let server =
+            Server::start_on(ports, Duration::ZERO, &words, None, &environment, &directory);
+        let server = server.unwrap();
+        let control = Control::connect(&Target::tcp("127.0.0.1", server.port));
+        assert!(matches!(control.unwrap().call(&["PING"]), Ok(Reply::Text(_))));
         drop(server);
         std::fs::remove_dir_all(&directory).unwrap();
     }
@@ -319,6 +343,46 @@ mod tests {
         assert!(own.join("dump.rdb").exists());
         drop(server);
         assert!(!own.exists());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn own_directory_of_a_server_that_is_not_started_is_removed() {
+        let directory = std::env::temp_dir().join(format!("tidemill-none-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        for line in ["/no/such/program {directory}", "false {directory}"] {
+            let started = Server::start(&words(line), None, &Default::default(), &directory);
+            assert!(started.is_err(), "{line}");
+            let entries = std::fs::read_dir(&directory).unwrap();
+            let mut names = entries.map(|entry| entry.unwrap().file_name());
+            assert_eq!(names.find(|name| name != "server.log"), None, "{line}");
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn own_directory_that_exists_is_kept_and_another_port_is_used() {
+        let directory = std::env::temp_dir().join(format!("tidemill-kept-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut existing = None;
+        let ports = || {
+            let held = free_ports()?;
+            if existing.is_none() {
+                let own = directory.join(format!("server-{}", held[0].local_addr()?.port()));
+                std::fs::create_dir(&own)?;
+                existing = Some(own);
+            }
+            Ok(held)
+        };
+        let words = words("redis-server --port {port} --bind 127.0.0.1 --dir {directory} --save ");
+        let environment = Default::default();
+        let server =
+            Server::start_on(ports, TAKEN_PORT_LIMIT, &words, None, &environment, &directory);
+        let server = server.unwrap();
+        let own = directory.join(format!("server-{}", server.port));
+        assert!(own.is_dir() && Some(&own) != existing.as_ref(), "{}", own.display());
+        drop(server);
+        assert!(!own.exists() && existing.is_some_and(|existing| existing.is_dir()));
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

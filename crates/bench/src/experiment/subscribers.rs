@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -22,7 +22,8 @@ pub(super) struct Subscribers {
     is_over: Arc<AtomicBool>,
     received_bytes: Arc<AtomicU64>,
     lost_count: Arc<AtomicU64>,
-    began: Instant,
+    /// Time of the first bytes: the load takes its time to connect and to prepare.
+    began: Arc<OnceLock<Instant>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -47,19 +48,20 @@ impl Subscribers {
         let is_over = Arc::new(AtomicBool::new(false));
         let received_bytes = Arc::new(AtomicU64::new(0));
         let lost_count = Arc::new(AtomicU64::new(0));
+        let began = Arc::new(OnceLock::new());
         let (over, received) = (Arc::clone(&is_over), Arc::clone(&received_bytes));
-        let lost = Arc::clone(&lost_count);
+        let (lost, first) = (Arc::clone(&lost_count), Arc::clone(&began));
         let reader = std::thread::Builder::new().name("subscribers".into()).spawn(move || {
-            read_all(&mut streams, &over, &received);
+            read_all(&mut streams, &over, &received, &first);
             lost.store(count - streams.len() as u64, Ordering::Relaxed);
         })?;
-        let began = Instant::now();
         Ok(Self { is_over, received_bytes, lost_count, began, reader: Some(reader) })
     }
 
-    /// Bytes per second since the start, together.
+    /// Bytes per second since the first came, together; 0 while there are none.
     pub fn bytes_per_second(&self) -> f64 {
-        let seconds = self.began.elapsed().as_secs_f64().max(1e-9);
+        let Some(began) = self.began.get() else { return 0.0 };
+        let seconds = began.elapsed().as_secs_f64().max(1e-9);
         self.received_bytes.load(Ordering::Relaxed) as f64 / seconds
     }
 }
@@ -82,7 +84,12 @@ impl Drop for Subscribers {
 }
 
 /// Reads until it is over; a subscriber that was cut off is left out from then on.
-fn read_all(streams: &mut Vec<TcpStream>, is_over: &AtomicBool, received_bytes: &AtomicU64) {
+fn read_all(
+    streams: &mut Vec<TcpStream>,
+    is_over: &AtomicBool,
+    received_bytes: &AtomicU64,
+    began: &OnceLock<Instant>,
+) {
     let mut buffer = vec![0; 256 * 1024];
     while !is_over.load(Ordering::Relaxed) && !streams.is_empty() {
         let mut fds: Vec<PollFd<'_>> = streams
@@ -101,6 +108,7 @@ fn read_all(streams: &mut Vec<TcpStream>, is_over: &AtomicBool, received_bytes: 
             match stream.read(&mut buffer) {
                 Ok(0) => false,
                 Ok(count) => {
+                    began.get_or_init(Instant::now);
                     received_bytes.fetch_add(count as u64, Ordering::Relaxed);
                     true
                 }

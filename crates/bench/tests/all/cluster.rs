@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used)] // A helper that fails fails its test.
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::common::{Scratch, Server, VALKEY, doubts};
 use tidemill_bench::cli::run_bench;
+use tidemill_bench::load::command::Command;
 use tidemill_bench::load::control::{Control, Reply};
-use tidemill_bench::load::settings::Target;
+use tidemill_bench::load::settings::{End, Settings, Target};
+use tidemill_bench::load::{Stop, run};
+use tidemill_bench::report::warnings;
 use tidemill_testkit::server::free_port;
 
 /// Valkey nodes of a cluster, each serving a third of the slots, without replicas.
@@ -80,11 +84,20 @@ impl Cluster {
 
     /// Number of GETs that a node was sent.
     fn gets(&self, node: usize) -> u64 {
+        self.count(node, "commandstats", "cmdstat_get", "calls=")
+    }
+
+    /// Number of requests that a node answered with MOVED.
+    fn moved(&self, node: usize) -> u64 {
+        self.count(node, "errorstats", "errorstat_MOVED", "count=")
+    }
+
+    /// The first number of a line of INFO; 0 while there is no such line.
+    fn count(&self, node: usize, section: &str, line: &str, prefix: &str) -> u64 {
         let target = Target::tcp("127.0.0.1", self.nodes[node].port);
         let mut control = Control::connect(&target).unwrap();
-        let Some(line) = control.info("commandstats", "cmdstat_get").unwrap() else { return 0 };
-        let calls = line.strip_prefix("calls=").unwrap().split(',').next().unwrap();
-        calls.parse().unwrap()
+        let Some(line) = control.info(section, line).unwrap() else { return 0 };
+        line.strip_prefix(prefix).unwrap().split(',').next().unwrap().parse().unwrap()
     }
 
     fn bench(&self, words: &str) -> (ExitCode, String) {
@@ -126,13 +139,22 @@ fn every_node_gets_its_own_keys_and_nothing_is_redirected() {
 #[test]
 fn slots_that_move_under_load_are_followed() {
     let cluster = Cluster::start("move");
+    let target = Target { cluster: true, ..Target::tcp("127.0.0.1", cluster.nodes[1].port) };
+    let mut settings = Settings { connections: 2, ..Settings::plain(target) };
+    settings.keys.maximum = 99_999;
+    settings.commands = vec![Command::parse("GET __key__", (0, 99_999)).unwrap()];
+    // The load is stopped once it was redirected and went on, however long that takes.
+    settings.end = End::Time(Duration::from_secs(300));
+    let stop = Stop::default();
     std::thread::scope(|scope| {
-        let load =
-            scope.spawn(|| cluster.bench("-c 2 --test-time 3 --ratio 0:1 --key-maximum 99999"));
-        while cluster.gets(0) < 1_000 {
-            assert!(!load.is_finished(), "the load ended before a slot moved");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let load = scope.spawn(|| run(&settings, None, &stop, |_| {}));
+        let until = |is_reached: &dyn Fn() -> bool, what: &str| {
+            while !is_reached() {
+                assert!(!load.is_finished(), "the load ended before {what}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        until(&|| cluster.gets(0) > 1_000, "a slot moved");
         // 200 slots go to the third node; they hold no keys, or the first would refuse.
         let third = cluster.call(2, "CLUSTER MYID").text().unwrap();
         for slot in 0..200 {
@@ -140,12 +162,16 @@ fn slots_that_move_under_load_are_followed() {
                 cluster.call(node, &format!("CLUSTER SETSLOT {slot} NODE {third}"));
             }
         }
-        let (code, report) = load.join().unwrap();
-        assert_eq!(code, ExitCode::SUCCESS, "{report}");
-        let line = report.lines().find(|line| line.contains("MOVED or ASK")).unwrap();
+        until(&|| cluster.moved(0) > 0, "it was redirected");
+        let gets = cluster.gets(2);
+        until(&|| cluster.gets(2) > gets + 50_000, "it went on");
+        stop.store(true, Ordering::Relaxed);
+        let doubts = warnings(&settings, &load.join().unwrap().unwrap());
+        let line = doubts.iter().find(|line| line.contains("MOVED or ASK")).unwrap();
         let moved: u64 = line.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
-        // Once per slot and connection with requests on their way, not for the rest of the run.
-        assert!((1..=2_000).contains(&moved), "{report}");
+        // Once per slot and connection with requests on their way, not for the rest of the run: of
+        // 150,000 requests some 1,800 are for these slots.
+        assert!((1..=1_000).contains(&moved), "{doubts:?}");
     });
 }
 

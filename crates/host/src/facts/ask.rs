@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use super::server::parse_info;
 use crate::limits::{ASK_DEADLINE, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX};
@@ -75,9 +76,18 @@ pub struct Answers {
 /// # Errors
 /// When it does not answer INFO.
 pub fn ask(address: SocketAddr, credentials: &Credentials) -> Result<Answers, AskError> {
-    let stream = TcpStream::connect_timeout(&address, ASK_DEADLINE)?;
-    stream.set_read_timeout(Some(ASK_DEADLINE))?;
-    stream.set_write_timeout(Some(ASK_DEADLINE))?;
+    ask_within(ASK_DEADLINE, address, credentials)
+}
+
+/// As [`ask`], with another [`ASK_DEADLINE`].
+fn ask_within(
+    deadline: Duration,
+    address: SocketAddr,
+    credentials: &Credentials,
+) -> Result<Answers, AskError> {
+    let stream = TcpStream::connect_timeout(&address, deadline)?;
+    stream.set_read_timeout(Some(deadline))?;
+    stream.set_write_timeout(Some(deadline))?;
     let mut connection =
         Connection { reader: BufReader::new(stream.try_clone()?.take(REPLY_BYTES_MAX)), stream };
     if let Some(password) = &credentials.password {
@@ -165,6 +175,9 @@ mod tests {
 
     use super::*;
 
+    /// Time that a thread of the test may be without a CPU.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     /// A server that answers each read with the next of these; returns what it was told.
     fn server(replies: &'static [&'static str]) -> (SocketAddr, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -192,7 +205,7 @@ mod tests {
         ]);
         let credentials = Credentials { user: None, password: Some("secret".to_owned()) };
         assert!(!format!("{credentials:?}").contains("secret"));
-        let answers = ask(address, &credentials).unwrap();
+        let answers = ask_within(PATIENCE, address, &credentials).unwrap();
         assert!(thread.join().unwrap().starts_with("*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"));
         assert_eq!(answers.info["valkey_version"], "9.1.2");
         let config = answers.config.unwrap();
@@ -202,7 +215,7 @@ mod tests {
     #[test]
     fn a_refused_config_leaves_info() {
         let (address, thread) = server(&["$8\r\nx:1\r\ny:2\r\n", "-NOPERM no\r\n"]);
-        let answers = ask(address, &Credentials::default()).unwrap();
+        let answers = ask_within(PATIENCE, address, &Credentials::default()).unwrap();
         thread.join().unwrap();
         assert_eq!(answers.info.len(), 2);
         assert_eq!(answers.config.unwrap_err().to_string(), "the server says: NOPERM no");
@@ -211,13 +224,22 @@ mod tests {
     #[test]
     fn strangers_and_missing_passwords_have_answers_of_their_own() {
         let (address, thread) = server(&["HTTP/1.1 400 Bad Request\r\n\r\n"]);
-        assert!(matches!(ask(address, &Credentials::default()), Err(AskError::NotResp)));
+        assert!(matches!(
+            ask_within(PATIENCE, address, &Credentials::default()),
+            Err(AskError::NotResp)
+        ));
         thread.join().unwrap();
         let (address, thread) = server(&["-NOAUTH Authentication required.\r\n"]);
-        assert!(matches!(ask(address, &Credentials::default()), Err(AskError::Password(_))));
+        assert!(matches!(
+            ask_within(PATIENCE, address, &Credentials::default()),
+            Err(AskError::Password(_))
+        ));
         thread.join().unwrap();
         let (address, thread) = server(&["*99999999999\r\n"]);
-        assert!(matches!(ask(address, &Credentials::default()), Err(AskError::NotResp)));
+        assert!(matches!(
+            ask_within(PATIENCE, address, &Credentials::default()),
+            Err(AskError::NotResp)
+        ));
         thread.join().unwrap();
     }
 }

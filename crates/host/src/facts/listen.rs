@@ -118,7 +118,7 @@ fn sockets_of(root: &Root, pid: u32) -> Result<Vec<u64>, ReadError> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::testing::tree;
@@ -129,8 +129,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let found = listening(&Root::live(), address.port()).unwrap().unwrap();
         assert_eq!(found, Listening { pid: Some(std::process::id()), address });
-        drop(listener);
-        assert_eq!(listening(&Root::live(), address.port()).unwrap(), None);
+        // The port of a connection: as long as that is open, no other process listens there.
+        let connected = TcpStream::connect(address).unwrap();
+        let port = connected.local_addr().unwrap().port();
+        assert_eq!(listening(&Root::live(), port).unwrap(), None);
     }
 
     #[test]

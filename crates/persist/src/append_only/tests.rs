@@ -11,6 +11,7 @@ use tidemill_resp::request::{ArgumentView, Arguments, Limits, Progress, RequestP
 
 use super::*;
 use crate::disk::{Disk, DiskFile};
+use crate::limits::LATE_SYNC;
 
 mod hostile_values;
 mod power;
@@ -272,10 +273,13 @@ fn a_write_beside_a_sync_does_not_wait_for_its_end() {
         }
         true
     };
+    let begun = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| log.file.run_writer());
         log.push(&["SET a 1".into()]);
         log.file.write_behind(0);
+        // The log's thread may be about to write it; a sync of nothing would end at once.
+        let is_written = until(&|| log.file.released() == 1);
         disk.hold_sync(true);
         scope.spawn(|| log.file.sync());
         let is_syncing = until(&|| log.file.status().is_syncing);
@@ -286,9 +290,12 @@ fn a_write_beside_a_sync_does_not_wait_for_its_end() {
         let is_still_syncing = log.file.status().is_syncing;
         disk.hold_sync(false);
         log.file.stop();
-        assert!(is_syncing && is_released && is_still_syncing);
+        assert!(is_written && is_syncing && is_released && is_still_syncing);
     });
-    assert_eq!(log.file.status().delayed_sync_count, 0);
+    // A machine that gives the test no CPU for so long has a late sync.
+    if begun.elapsed() < LATE_SYNC {
+        assert_eq!(log.file.status().delayed_sync_count, 0);
+    }
     assert_eq!(log.file.durable(), 2);
 }
 

@@ -213,6 +213,40 @@ func TestConfigSet_KeepsTheDirectoryOfALog(t *testing.T) {
 	}
 }
 
+// The socket of a relative path goes with its server, whatever the path of its directory is.
+func TestUnixSocket_IsRemovedInADirectoryWithoutItsPath(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		parent := filepath.Join(t.TempDir(), "parent")
+		directory := filepath.Join(parent, "\xff")
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		server, err := instance.Launch(instance.Subject, directory, "--unixsocket", "socket",
+			"--enable-protected-configs", "yes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = server.Stop() })
+		if moves {
+			expectOK(t, server.Dial(t), "CONFIG", "SET", "dir", t.TempDir())
+			if err := os.Rename(parent, parent+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			directory = filepath.Join(parent+".moved", "\xff")
+		}
+		path := filepath.Join(directory, "socket")
+		if _, err := os.Stat(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("moves %v: the socket is still there", moves)
+		}
+	}
+}
+
 // Names that the start refuses are refused by the check, each with its directive.
 func TestCheckConfig_JudgesNamesOfFiles(t *testing.T) {
 	for directive, values := range map[string][]string{

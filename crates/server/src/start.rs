@@ -45,7 +45,7 @@ use crate::listeners::Listeners;
 use crate::metrics;
 use crate::migration::Migrations;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
-use crate::persistence::{self, SnapshotFile};
+use crate::persistence::{self, SnapshotFile, SnapshotMove};
 use crate::process::background::{self, PidFile};
 use crate::process::crash;
 use crate::process::descriptors;
@@ -669,15 +669,12 @@ impl Host for Process {
                 ),
             ));
         }
-        self.check_directory(&server, changed)?;
-        self.move_snapshot(next, changed)?;
-        let result = self.prepare_in_place(&present.server(), &server, changed);
-        if result.is_err()
-            && let Err((_, error)) = self.move_snapshot(present, changed)
-        {
-            log::error!("Can't go back to the directory and the snapshot before: {error}");
-        }
-        result
+        // Dropped last: a rewrite of the log finds the directory that the process stays in.
+        let claim = self.claim_directory(&server, changed)?;
+        let moved = self.move_snapshot(next, changed, claim.is_some())?;
+        self.prepare_in_place(&present.server(), &server, changed)?;
+        moved.into_iter().for_each(SnapshotMove::commit);
+        Ok(())
     }
 
     fn working_directory(&self) -> Option<String> {

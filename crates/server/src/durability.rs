@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use tidemill_engine::commit::{ActiveSinks, Sinks};
@@ -76,7 +76,7 @@ impl Durability {
             Box::new(move |failure| note_failure(&failing, failure)),
         );
         log.configure(policy(config), config.annotates_time);
-        log.keep_history(config.keeps_history);
+        log.keep_history(config.keeps_history, || false);
         Durability {
             journal,
             log: Arc::new(log),
@@ -214,11 +214,14 @@ impl Durability {
         loaded.is_ok()
     }
 
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps other servers from the log, until this process ends in any way. Makes the directory
     /// again if it was removed or moved away, and tells whether it was locked anew.
     fn lock_directory(&self) -> Result<bool, String> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        let locked = locks.take(&FileSystem, &self.names);
+        let locked = self.locks().take(&FileSystem, &self.names);
         let directory = self.names.directory();
         locked.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => {
@@ -228,9 +231,23 @@ impl Durability {
         })
     }
 
+    /// Claims the log's directory for a change of the working directory: no rewrite begins before
+    /// the claim is dropped. None if the log, or a rewrite of it, uses the directory.
+    pub(crate) fn claim_directory(&self) -> Option<DirectoryClaim<'_>> {
+        let shared = self.shared.get().and_then(Weak::upgrade)?;
+        if !shared.rewrites.claim_directory() {
+            return None;
+        }
+        if self.uses_directory() {
+            shared.rewrites.end_claim();
+            return None;
+        }
+        Some(DirectoryClaim { durability: self, shared })
+    }
+
     /// True if the log's directory is the one that this server has locked.
     pub(crate) fn has_directory(&self) -> bool {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_held(&self.names)
+        self.locks().is_held(&self.names)
     }
 
     /// Begins a rewrite: makes the next increment. Blocks on the disk.
@@ -343,7 +360,9 @@ impl Durability {
         self.lock_directory().map_err(|error| log::error!("{error}")).map_err(failed)?;
         // A part of the data is no base.
         let is_busy = shared.snapshots.is_running() || shared.loading.is_running();
-        if is_busy || !shared.rewrites.begin(shared.clock.unix_us()) {
+        // A claim of the directory, if there is one, is that of this change of the configuration:
+        // there is one at a time.
+        if is_busy || !shared.rewrites.begin_in_claim(shared.clock.unix_us()) {
             log::warn!(
                 "AOF was enabled but there is already another background operation. An AOF \
                         background was scheduled to start when possible."
@@ -404,8 +423,14 @@ impl Durability {
     pub(crate) fn configure(&self, config: &ServerConfig) {
         let config = &config.append_only;
         self.log.configure(policy(config), config.annotates_time);
-        self.log.keep_history(config.keeps_history);
         self.spares_syncs.store(config.spares_syncs, Ordering::Relaxed);
+    }
+
+    /// Keeps files of the log's past or not; to be called while the configuration is changed, and
+    /// with it the directory. Nothing is removed from one that may be another server's. Blocks on
+    /// the disk if there is something to remove.
+    pub(crate) fn keep_history(&self, keeps: bool) {
+        self.log.keep_history(keeps, || self.has_directory());
     }
 
     /// True if the sync of each second is left out for now.
@@ -414,6 +439,21 @@ impl Durability {
         self.spares_syncs.load(Ordering::Relaxed)
             && shared
                 .is_some_and(|shared| shared.snapshots.is_running() || shared.rewrites.is_running())
+    }
+}
+
+/// Claim of the log's directory while the process may leave it. Its end, of any kind, lets rewrites
+/// begin again, and gives back the locks of a directory that the process is not in.
+pub(crate) struct DirectoryClaim<'d> {
+    durability: &'d Durability,
+    shared: Arc<Shared>,
+}
+
+impl Drop for DirectoryClaim<'_> {
+    fn drop(&mut self) {
+        let Durability { names, .. } = self.durability;
+        self.durability.locks().keep_only(names);
+        self.shared.rewrites.end_claim();
     }
 }
 
@@ -427,6 +467,10 @@ struct Locks {
 }
 
 impl Locks {
+    fn path_beside(names: &LogNames) -> PathBuf {
+        names.root.join(format!(".{}-{}.lock", names.directory_name, names.file_name))
+    }
+
     fn path_within(names: &LogNames) -> PathBuf {
         names.directory().join(format!("{}.lock", names.file_name))
     }
@@ -435,13 +479,20 @@ impl Locks {
         self.within.as_ref().is_some_and(|lock| lock.is_at(&Self::path_within(names)))
     }
 
+    /// Gives back the locks that are not at these names.
+    fn keep_only(&mut self, names: &LogNames) {
+        let (beside, within) = (Self::path_beside(names), Self::path_within(names));
+        self.beside.take_if(|lock| !lock.is_at(&beside));
+        self.within.take_if(|lock| !lock.is_at(&within));
+    }
+
     /// Takes the locks that are not held; tells whether there was one within the directory to take.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::WouldBlock`] if another server has one; others of the directory.
     fn take(&mut self, disk: &dyn Disk, names: &LogNames) -> io::Result<bool> {
-        let beside = names.root.join(format!(".{}-{}.lock", names.directory_name, names.file_name));
+        let beside = Self::path_beside(names);
         if self.beside.as_ref().is_none_or(|lock| !lock.is_at(&beside)) {
             match disk.lock(&beside) {
                 Ok(lock) => self.beside = Some(lock),

@@ -1,5 +1,6 @@
 //! Listening sockets.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,11 +9,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 use tidemill_engine::config::ServerConfig;
+use tidemill_engine::system_error::reason;
 
 /// Origin of a connection.
 #[derive(Clone, Debug)]
@@ -130,6 +133,40 @@ pub(crate) fn unix(path: &Path, options: &ServerConfig) -> io::Result<Listener> 
     }
     net::listen(&socket, options.tcp_backlog)?;
     Ok(Listener { socket, unix_path: Some(path.display().to_string()), is_tls: false })
+}
+
+/// File of a Unix socket, to be removed by the server that made it. Its directory is an open one:
+/// the path may be relative to a directory that the process has left, or have become another's.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    directory: OwnedFd,
+    name: OsString,
+}
+
+impl SocketFile {
+    /// The file at a path, which need not be there yet.
+    ///
+    /// # Errors
+    ///
+    /// There is no such directory, or none that may be entered.
+    pub(crate) fn at(path: &Path) -> io::Result<SocketFile> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(parent.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+        let name = path.file_name().unwrap_or_default().to_owned();
+        Ok(SocketFile { directory, name })
+    }
+
+    /// Removes the file. Absent already is as good.
+    pub(crate) fn remove(&self) {
+        let removed = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
+        if let Err(error) = removed
+            && error != Errno::NOENT
+        {
+            let name = self.name.display();
+            log::warn!("The unix socket file {name} stays behind: {}", reason(&error.into()));
+        }
+    }
 }
 
 /// Number of a group, by its name in `/etc/group` or as a number.

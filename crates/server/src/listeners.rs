@@ -16,13 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::system_error::reason;
 
-use crate::listen::{self, Listener};
+use crate::listen::{self, Listener, SocketFile};
 use crate::options::{bind_addresses, bind_host};
 
 /// The listeners, which all workers share.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     unix: Option<Arc<Listener>>,
+    socket_file: Option<SocketFile>,
     places: Mutex<Vec<BoundAddress>>,
     /// False until clients are accepted: before that they wait in the kernel's queue.
     is_accepting: AtomicBool,
@@ -71,10 +72,13 @@ impl Listeners {
         let mut listeners = Listeners::default();
         listeners.move_to(options).map_err(failed)?;
         if let Some(path) = &options.unix_socket {
-            let listener = listen::unix(Path::new(path), options);
-            listeners.unix = Some(Arc::new(listener.map_err(|error| {
-                format!("Failed opening Unix socket: bind: {path}: {}", reason(&error))
-            })?));
+            let failed =
+                |error| format!("Failed opening Unix socket: bind: {path}: {}", reason(&error));
+            let path = Path::new(path);
+            let socket_file = SocketFile::at(path).map_err(failed)?;
+            let listener = listen::unix(path, options).map_err(failed)?;
+            listeners.unix = Some(Arc::new(listener));
+            listeners.socket_file = Some(socket_file);
         }
         if listeners.all().is_empty() {
             return Err("Configured to not listen anywhere, exiting.".into());
@@ -89,6 +93,14 @@ impl Listeners {
     /// The TCP addresses now, and whether clients speak TLS there.
     pub(crate) fn addresses(&self) -> Vec<(SocketAddr, bool)> {
         self.places().iter().map(|place| (place.address, place.listener.is_tls)).collect()
+    }
+
+    /// Removes the file of the Unix socket, if there is one, wherever the process is by now.
+    pub(crate) fn remove_socket_file(&self) {
+        if let Some(file) = &self.socket_file {
+            log::info!("Removing the unix socket file.");
+            file.remove();
+        }
     }
 
     /// Lets workers accept clients from now on. They see it when they take the configuration again.

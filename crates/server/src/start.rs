@@ -45,7 +45,7 @@ use crate::listeners::Listeners;
 use crate::metrics;
 use crate::migration::Migrations;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
-use crate::persistence::{self, SnapshotFile};
+use crate::persistence::{self, SnapshotFile, SnapshotMove};
 use crate::process::background::{self, PidFile};
 use crate::process::crash;
 use crate::process::descriptors;
@@ -229,7 +229,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     wait_for_end(&signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
     let result = stop_workers((&stop, &listeners), &wakers, threads);
-    end(options, loader, &durability);
+    end(&listeners, loader, &durability);
     result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())))
 }
 
@@ -287,11 +287,11 @@ fn start_freeing(options: &ServerConfig, placement: &Placement) -> Result<Reclai
 }
 
 /// Ends what outlives the workers.
-fn end(options: &ServerConfig, loader: Option<thread::JoinHandle<()>>, durability: &Durability) {
+fn end(listeners: &Listeners, loader: Option<thread::JoinHandle<()>>, durability: &Durability) {
     // It ends soon, for the loading was stopped. A panic of it has ended the process.
     loader.into_iter().for_each(|loader| drop(loader.join()));
     durability.stop();
-    remove_unix_socket(options);
+    listeners.remove_socket_file();
     log::warn!("Tidemill is now ready to exit, bye bye...");
 }
 
@@ -390,14 +390,6 @@ fn start_saving<F: Flavour>(
     in_background(&start.config, placement, || {
         persistence::serve((file, cpus), durability, shared, domain)
     })
-}
-
-fn remove_unix_socket(config: &ServerConfig) {
-    if let Some(path) = &config.unix_socket {
-        log::info!("Removing the unix socket file.");
-        // In the directory of the start: `dir` may have changed. Gone already is as good.
-        let _ = std::fs::remove_file(Path::new(&config.directory).join(path));
-    }
 }
 
 /// State that the workers and the background threads share.
@@ -677,15 +669,12 @@ impl Host for Process {
                 ),
             ));
         }
-        self.check_directory(&server, changed)?;
-        self.move_snapshot(next, changed)?;
-        let result = self.prepare_in_place(&present.server(), &server, changed);
-        if result.is_err()
-            && let Err((_, error)) = self.move_snapshot(present, changed)
-        {
-            log::error!("Can't go back to the directory and the snapshot before: {error}");
-        }
-        result
+        // Dropped last: a rewrite of the log finds the directory that the process stays in.
+        let claim = self.claim_directory(&server, changed)?;
+        let moved = self.move_snapshot(next, changed, claim.is_some())?;
+        self.prepare_in_place(&present.server(), &server, changed)?;
+        moved.into_iter().for_each(SnapshotMove::commit);
+        Ok(())
     }
 
     fn working_directory(&self) -> Option<String> {

@@ -41,6 +41,8 @@ struct State {
     paused_until_s: Option<u64>,
     /// True if the one at hand is to count as failed although it was cancelled.
     is_aborted: bool,
+    /// True while the process may change its directory: a rewrite would have files in both.
+    is_directory_claimed: bool,
 }
 
 /// State of rewrites.
@@ -56,10 +58,20 @@ impl Rewrites {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a rewrite, unless one is under way; tells whether it has.
+    /// Begins a rewrite, unless one is under way or the directory is claimed; tells whether it has.
     #[must_use]
     pub fn begin(&self, now_us: u64) -> bool {
         let mut state = self.state();
+        !state.is_directory_claimed && self.begin_unless_running(&mut state, now_us)
+    }
+
+    /// As [`begin`](Self::begin), for the one who has claimed the directory and stays where it is.
+    #[must_use]
+    pub fn begin_in_claim(&self, now_us: u64) -> bool {
+        self.begin_unless_running(&mut self.state(), now_us)
+    }
+
+    fn begin_unless_running(&self, state: &mut State, now_us: u64) -> bool {
         if state.started_us.is_some() {
             return false;
         }
@@ -69,6 +81,21 @@ impl Rewrites {
         // Relaxed, here and below: looked at again and again.
         self.is_cancelled.store(false, Ordering::Relaxed);
         true
+    }
+
+    /// Claims the directory, so that no rewrite begins before [`end_claim`](Self::end_claim);
+    /// false if one is under way. One claim at a time.
+    #[must_use]
+    pub fn claim_directory(&self) -> bool {
+        let mut state = self.state();
+        debug_assert!(!state.is_directory_claimed, "the configuration is changed by one at a time");
+        state.is_directory_claimed = state.started_us.is_none();
+        state.is_directory_claimed
+    }
+
+    /// Lets rewrites begin again.
+    pub fn end_claim(&self) {
+        self.state().is_directory_claimed = false;
     }
 
     /// Ends the rewrite at hand.
@@ -223,6 +250,18 @@ mod tests {
         }
         rewrites.forget_failures();
         assert!(!is_paused(now_s));
+    }
+
+    #[test]
+    fn a_claimed_directory_lets_no_other_rewrite_begin() {
+        let rewrites = Rewrites::default();
+        assert!(rewrites.claim_directory());
+        assert!(!rewrites.begin(0) && !rewrites.is_running());
+        assert!(rewrites.begin_in_claim(0) && !rewrites.begin_in_claim(0));
+        rewrites.end_claim();
+        assert!(!rewrites.claim_directory(), "a rewrite is under way");
+        rewrites.end(0, true);
+        assert!(rewrites.begin(0), "a claim that was refused keeps none off");
     }
 
     #[test]

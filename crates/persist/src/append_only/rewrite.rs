@@ -294,9 +294,11 @@ impl AppendOnlyFile {
         self.forget_failure();
     }
 
-    /// Keeps files of the past or not, for tests. Blocks on the disk if there are some.
-    pub fn keep_history(&self, keeps: bool) {
-        if self.set_keeps_history(keeps) && !keeps {
+    /// Keeps files of the past or not, for tests. They are removed only if the directory is that
+    /// of this log (`is_own`): the manifest in memory is not that of another one. Blocks on the
+    /// disk if there are some.
+    pub fn keep_history(&self, keeps: bool, is_own: impl FnOnce() -> bool) {
+        if self.set_keeps_history(keeps) && !keeps && is_own() {
             self.remove_history(&mut lock(&self.manifest));
         }
     }

@@ -5,4 +5,4 @@ mod log_base;
 mod snapshot_file;
 
 pub(crate) use background::{Job, serve};
-pub(crate) use snapshot_file::{NotSaved, SnapshotFile, close_gate, take_token};
+pub(crate) use snapshot_file::{NotSaved, SnapshotFile, SnapshotMove, close_gate, take_token};

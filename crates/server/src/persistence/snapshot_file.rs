@@ -1,5 +1,7 @@
 //! The file of the snapshot: saves and loads of it.
 
+mod moved;
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +13,6 @@ use std::sync::{
 use std::thread;
 use std::time::Instant;
 
-use rustix::fs::{Mode, OFlags};
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::{LoadSource, Present, Saving, SavingFailed};
@@ -32,6 +33,7 @@ use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{Cut, Heap, Member};
 
+pub(crate) use self::moved::SnapshotMove;
 use super::background::Job;
 use crate::durability::Durability;
 use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
@@ -121,47 +123,6 @@ impl SnapshotFile {
 
     fn place(&self) -> RwLockReadGuard<'_, Place> {
         self.place.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Saves and loads from now on under another name, in another directory if there is one, which
-    /// becomes the working directory. Locks the name if the server `saves`, and gives back the lock
-    /// of the one before. Does not wait.
-    ///
-    /// # Errors
-    ///
-    /// Text for the operator: there is no such directory, another server saves there, or a file is
-    /// being written. Nothing is changed then.
-    pub(crate) fn move_to(
-        &self,
-        directory: Option<&str>,
-        name: &str,
-        saves: bool,
-    ) -> Result<(), String> {
-        let mut place = match self.place.try_write() {
-            Ok(place) => place,
-            Err(TryLockError::Poisoned(place)) => place.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err("a snapshot is being saved".into()),
-        };
-        // Not by its path: it may have been moved or removed. Not to be read, which may be refused.
-        let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let former = rustix::fs::open(".", way, Mode::empty());
-        let former = former.map_err(|error| reason(&error.into()))?;
-        if let Some(directory) = directory {
-            std::env::set_current_dir(directory).map_err(|error| reason(&error))?;
-        }
-        let next = Place::here(name);
-        let mut lock = locked(&self.lock);
-        if !lock.as_ref().is_some_and(|lock| lock.is_at(&next.lock_path())) {
-            let taken = saves.then(|| self.take_lock(&next)).transpose();
-            *lock = taken.map_err(|error| {
-                if let Err(error) = rustix::process::fchdir(&former) {
-                    log::error!("Can't go back to {place}: {}", reason(&error.into()));
-                }
-                error.to_string()
-            })?;
-        }
-        *place = next;
-        Ok(())
     }
 
     /// Sets the channel to which jobs of the background are sent.
@@ -359,8 +320,12 @@ impl SnapshotFile {
 
     /// Removes files of saves that are not complete: the process ends at once.
     pub(crate) fn remove_incomplete(&self) {
-        // Mostly there is none.
-        let place = self.place();
+        // Mostly there is none, and none while the snapshot is moved, which may take a while.
+        let place = match self.place.try_read() {
+            Ok(place) => place,
+            Err(TryLockError::Poisoned(place)) => place.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         let _ = self.disk.unlink(&temporary(&place.path));
         let _ = self.disk.unlink(&temporary_empty(&place.path));
     }

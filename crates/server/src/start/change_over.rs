@@ -4,6 +4,8 @@
 use tidemill_engine::config::{Configuration, ServerConfig};
 
 use super::{Process, purge_in_background, tls_context};
+use crate::durability::DirectoryClaim;
+use crate::persistence::SnapshotMove;
 use crate::process::oom_score::OomScore;
 use crate::tls::context::TlsContext;
 
@@ -21,45 +23,49 @@ impl Process {
         self.oom_score.set(OomScore::of(next)).map_err(refused)
     }
 
-    /// Judges whether `dir` may become what another configuration says, if it has changed.
-    pub(super) fn check_directory(
+    /// Judges whether `dir` may become what another configuration says, if it has changed. Keeps
+    /// the log from the directory meanwhile if that is to be left; none if it is not.
+    pub(super) fn claim_directory(
         &self,
         next: &ServerConfig,
         changed: &[&'static str],
-    ) -> Result<(), (&'static str, String)> {
+    ) -> Result<Option<DirectoryClaim<'_>>, (&'static str, String)> {
         if !changed.contains(&"dir") {
-            return Ok(());
+            return Ok(None);
         }
         if next.directory.is_empty() {
             return Err(("dir", "dir can't be empty".into()));
         }
-        if !is_here(&next.directory) && self.durability.uses_directory() {
-            return Err(("dir", "the append only file is in the present directory".into()));
+        if is_here(&next.directory) {
+            return Ok(None);
         }
-        Ok(())
+        let claim = self.durability.claim_directory();
+        let reason = "the append only file is in the present directory";
+        claim.map(Some).ok_or_else(|| ("dir", reason.into()))
     }
 
-    /// Moves the snapshot where a configuration says, if `dir` or `dbfilename` has changed.
+    /// Moves the snapshot where a configuration says, if it leaves the directory or `dbfilename`
+    /// has changed. The move is taken back unless it is committed.
     pub(super) fn move_snapshot(
         &self,
         to: &Configuration,
         changed: &[&'static str],
-    ) -> Result<(), (&'static str, String)> {
+        leaves_directory: bool,
+    ) -> Result<Option<SnapshotMove<'_>>, (&'static str, String)> {
         let server = to.server();
-        let is_moved = changed.contains(&"dir") && !is_here(&server.directory);
         let name = match () {
-            () if is_moved => "dir",
+            () if leaves_directory => "dir",
             () if changed.contains(&"dbfilename") => "dbfilename",
-            () => return Ok(()),
+            () => return Ok(None),
         };
         // A save has its place from its begin, though its thread has not opened the file yet.
         if self.durability.is_saving_or_loading() {
             return Err((name, "a snapshot is being saved or loaded".into()));
         }
         let saves = !to.settings().save_points.is_empty();
-        let directory = is_moved.then_some(&*server.directory);
+        let directory = leaves_directory.then_some(&*server.directory);
         let moved = self.snapshot_file.move_to(directory, &server.snapshot_file, saves);
-        moved.map_err(|reason| (name, reason))
+        moved.map(Some).map_err(|reason| (name, reason))
     }
 
     /// Gets ready for another configuration, in whose directory the process is.
@@ -115,7 +121,7 @@ impl Process {
         }
         // The log is not switched back: it comes last.
         self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
-        self.durability.log().keep_history(next.append_only.keeps_history);
+        self.durability.keep_history(next.append_only.keeps_history);
         Ok(())
     }
 

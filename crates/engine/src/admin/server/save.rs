@@ -22,6 +22,8 @@ const REWRITING: &str = "ERR Another child process is active (AOF?): can't BGSAV
                          BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
 
 const REWRITE_IN_PROGRESS: &str = "ERR Background append only file rewriting already in progress";
+const DIRECTORY_CHANGES: &str =
+    "ERR The working directory is being changed by CONFIG SET, try again";
 
 const IN_PROGRESS: &str = "ERR Background save already in progress";
 
@@ -163,7 +165,8 @@ pub(super) fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Ok(());
     }
     if !shared.rewrites.begin(shared.clock.unix_us()) {
-        return Err(REWRITE_IN_PROGRESS.into());
+        let is_running = shared.rewrites.is_running();
+        return Err(if is_running { REWRITE_IN_PROGRESS } else { DIRECTORY_CHANGES }.into());
     }
     shared.host.saving().rewrite_log(shared).map_err(|_| {
         CommandError::from(

@@ -124,6 +124,8 @@ func TestCommandLog_EntriesAreValkeys(t *testing.T) {
 		"AUTH foo", "HELLO 2 AUTH default x",
 		"CLIENT SETNAME watcher", "SET long " + strings.Repeat("x", 154), "MSET " + many,
 		"GET long", "LPUSH l a b c", "LRANGE l 0 -1",
+		// Received into memory of its own.
+		"SET large " + strings.Repeat("x", 400_000),
 		"CONFIG SET slowlog-log-slower-than 10000 commandlog-request-larger-than -1 " +
 			"commandlog-reply-larger-than -1",
 	}

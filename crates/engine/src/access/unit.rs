@@ -205,10 +205,13 @@ impl<'k> Unit<'k> {
         self.notes.as_mut()?.outbox.as_mut()
     }
 
-    /// Tells what waits: the unit is not taken back any more.
+    /// Tells what waits: the unit is not taken back any more. From then on messages and events are
+    /// told at once.
     #[inline]
     pub(crate) fn deliver_messages(&mut self, shared: &Shared, worker: &Worker) {
-        if let Some(outbox) = self.outbox() {
+        if let Some(notes) = &mut self.notes
+            && let Some(mut outbox) = notes.outbox.take()
+        {
             outbox.deliver(shared, worker);
         }
     }

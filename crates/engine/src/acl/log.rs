@@ -79,7 +79,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// An entry of `now_ms` for something that was denied once. A long object is cut.
+    /// An entry of `now_ms` for something that was denied once. Long texts are cut.
     #[must_use]
     pub fn new(
         (denied, context): (Denied, Context),
@@ -95,7 +95,7 @@ impl LogEntry {
             context,
             object: cut(object),
             user: cut(user),
-            client,
+            client: String::from_utf8_lossy(&cut(client.as_bytes())).into_owned(),
             id: 0,
             created_ms: now_ms,
             updated_ms: now_ms,

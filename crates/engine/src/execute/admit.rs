@@ -7,6 +7,8 @@ use tidemill_resp::request::ArgumentView;
 use super::executor::Executor;
 use super::measure::request_bytes;
 use super::permission;
+use super::script;
+use crate::access::handler::Handler;
 use crate::access::options::database;
 use crate::access::section::Enter;
 use crate::access::unwatch::unwatch;
@@ -45,7 +47,7 @@ pub(crate) fn admit<E: Enter>(
                 denial.error(executor.session.user().name(), command)
             })?;
         }
-        permit(executor, id, command).map(|target| (id, command, target))
+        permit(executor, (id, command), args).map(|target| (id, command, target))
     });
     match resolved {
         Ok((_, _, Some(target))) => Ok(Admitted::Waiting(target)),
@@ -164,14 +166,15 @@ const DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::MAY_REPLICA
 #[inline]
 fn permit<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
-    id: CommandId,
-    command: &'static Command,
+    (id, command): (CommandId, &'static Command),
+    args: &ArgumentView<'_>,
 ) -> Result<Option<WaitTarget>, CommandError> {
     let mut target = None;
     let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
     } else if executor.worker.may_refuse_memory()
         && (command.flags.contains(Flags::DENYOOM)
+            || executor.session.transaction.is_some() && is_script_for_memory(executor, id, args)
             || executor.worker.lacks_memory && registers_something(executor.session, command))
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
     {
@@ -191,6 +194,22 @@ fn permit<E: Enter>(
     };
     count_rejected(executor, id);
     Err(error)
+}
+
+/// True if a command runs a script or function that takes memory by what it declares: in a
+/// transaction it is refused when it is queued, and the transaction with it. One that runs by itself
+/// is refused when it has been prepared.
+#[cold]
+pub(super) fn is_script_for_memory<E>(
+    executor: &mut Executor<'_, '_, E>,
+    id: CommandId,
+    args: &ArgumentView<'_>,
+) -> bool {
+    let Executor { shared, handlers, worker, .. } = executor;
+    match handlers.of(id) {
+        Some(Handler::Script(how)) => script::takes_memory((shared, worker), how, args),
+        _ => false,
+    }
 }
 
 /// True if a command adds to what clients and the server keep beside data, little at a time. It is

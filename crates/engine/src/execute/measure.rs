@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::shared::clients;
 use crate::shared::monitor;
 use crate::slots::waiter::{WaitEnd, Waiter};
-use crate::telemetry::command_log::{LogEntry, LogKind, shortened};
+use crate::telemetry::command_log::{LogEntry, LogKind, shortened, shortened_name};
 use crate::telemetry::hot_keys::HotSample;
 use crate::telemetry::latency::Sample;
 use crate::telemetry::shown_arguments;
@@ -409,7 +409,7 @@ fn entry_of(
         value,
         arguments,
         client_address: client.address.to_string(),
-        client_name: client.texts().name,
+        client_name: shortened_name(client.texts().name),
     })
 }
 

@@ -11,6 +11,7 @@ use tidemill_resp::request::OwnedArguments;
 use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
 
+use super::admit::is_script_for_memory;
 use super::executor::{Executor, Step};
 use super::keyed::{self, lock};
 use super::permission;
@@ -340,17 +341,20 @@ fn publishes(shared: &Shared, transaction: &Transaction) -> bool {
     transaction.queued.iter().any(|queued| matches!(name(queued), "publish" | "spublish"))
 }
 
+/// True if a queued command is refused where there is no memory.
+fn takes_memory<E>(executor: &mut Executor<'_, '_, E>, queued: &Queued) -> bool {
+    executor.shared.commands.command(queued.id).flags.contains(Flags::DENYOOM)
+        || is_script_for_memory(executor, queued.id, &queued.arguments.view())
+}
+
 /// Ok if the commands may write and take memory, and there is some for what they store and for the
 /// least that they answer; or the target to wait for first.
 fn check_memory<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     transaction: &Transaction,
 ) -> Result<Option<WaitTarget>, CommandError> {
-    let denied = |queued: &Queued| {
-        executor.shared.commands.command(queued.id).flags.contains(Flags::DENYOOM)
-    };
     if executor.worker.may_refuse_memory()
-        && transaction.queued.iter().any(denied)
+        && transaction.queued.iter().any(|queued| takes_memory(executor, queued))
         && let Some(target) = executor.make_room()?
     {
         return Ok(Some(target));

@@ -468,7 +468,8 @@ impl<E: Enter> Executor<'_, '_, E> {
         if let Some(&(id, _)) = self.worker.run.ran.get(ran..).and_then(<[_]>::last) {
             // A reply that `CLIENT REPLY` took back counts as nothing.
             let reply_bytes = self.reply.len().saturating_sub(before);
-            self.note_sizes(id, view, request.end - request.start, reply_bytes);
+            let request_bytes = request.end - request.start + view.large_bytes();
+            self.note_sizes(id, view, request_bytes, reply_bytes);
         }
         step
     }

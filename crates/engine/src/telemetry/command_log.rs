@@ -130,6 +130,15 @@ pub fn shortened<'a>(arguments: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<
     kept
 }
 
+/// The name of a client as a log keeps it: the beginning of a long one, which would outlast the
+/// client.
+pub fn shortened_name(name: Arc<[u8]>) -> Arc<[u8]> {
+    match name.len() > LOGGED_ARGUMENT_BYTES_MAX {
+        true => shortened_argument(&name).into(),
+        false => name,
+    }
+}
+
 fn shortened_argument(argument: &[u8]) -> Vec<u8> {
     let Some((kept, rest)) = argument.split_at_checked(LOGGED_ARGUMENT_BYTES_MAX) else {
         return argument.to_vec();

@@ -192,6 +192,22 @@ fn debug_commands_run_within_a_transaction() {
 }
 
 /// Words of a client's line that are about its watched keys.
+/// A name of any length would outlast its client there, once for each entry.
+#[test]
+fn long_names_are_cut_in_logs() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    server.call(client, &["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    server.call(client, &["CLIENT", "SETNAME", &"n".repeat(50_000)]);
+    server.call(client, &["PING"]);
+    server.call(client, &["AUTH", "nobody", "wrong"]);
+    let entries = server.call(client, &["SLOWLOG", "GET", "1"]);
+    let cut = format!("{}... (49872 more bytes)", "n".repeat(128));
+    assert!(entries.ends_with(&format!("\r\n{cut}\r\n")), "{entries}");
+    let entries = server.call(client, &["ACL", "LOG"]);
+    assert!(entries.contains("name=nnn") && entries.len() < 20_000, "{}", entries.len());
+}
+
 fn watch_words(server: &mut Server, asker: u64, client: u64) -> String {
     let line = server.call(asker, &["CLIENT", "LIST", "ID", &client.to_string()]);
     let is_asked = |word: &&str| word.starts_with("flags=") || word.starts_with("watch=");

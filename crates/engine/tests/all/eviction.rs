@@ -353,6 +353,40 @@ fn frequency_is_answered_under_lfu_and_idle_time_under_the_others() {
     );
 }
 
+/// Whether a command changes the value, the expiry alone or nothing: what it looks at was used.
+#[test]
+fn commands_that_leave_values_as_they_are_count_as_their_use() {
+    let mut limited = Limited::new(1, 0, "allkeys-lru");
+    for (is_counted, touch) in [(true, "OFF"), (false, "ON")] {
+        for words in [
+            &["GETEX", "k"][..],
+            &["GETEX", "k", "EX", "1000"],
+            &["EXPIRE", "k", "1000"],
+            &["PERSIST", "k"],
+            &["SETNX", "k", "v"],
+            &["COPY", "k", "copy"],
+            &["BITOP", "AND", "made", "k"],
+            &["BITFIELD", "k", "GET", "u8", "0"],
+            &["SADD", "s", "1"],
+            &["ZINCRBY", "z", "0", "1"],
+        ] {
+            limited.ok(&["CLIENT", "NO-TOUCH", "OFF"]);
+            limited.call(&["DEL", "k", "s", "z", "copy", "made"]);
+            limited.ok(&["SET", "k", "v"]);
+            limited.call(&["SADD", "s", "1"]);
+            limited.call(&["ZADD", "z", "1", "1"]);
+            limited.server.clock.advance_ms(60_000);
+            limited.server.settle();
+            limited.ok(&["CLIENT", "NO-TOUCH", touch]);
+            let reply = limited.call(words);
+            assert!(!reply.starts_with('-'), "{words:?}: {reply}");
+            let key = if words[0] == "BITOP" { words[3] } else { words[1] };
+            let idle = if is_counted { ":0\r\n" } else { ":60\r\n" };
+            assert_eq!(limited.call(&["OBJECT", "IDLETIME", key]), idle, "{words:?} {touch}");
+        }
+    }
+}
+
 #[test]
 fn restored_keys_have_the_use_that_the_policy_counts() {
     let mut limited = Limited::new(1, 0, "allkeys-lfu");

@@ -304,10 +304,27 @@ fn out_of_memory_is_judged_before_the_first_write_only() {
     let script = "redis.call('del', 'large') return redis.call('set', 'a', '1')";
     assert_eq!(server.call(client, &["EVAL", script, "0"]), "+OK\r\n");
     let declared = "#!lua\nreturn 1";
-    let reply = server.call(client, &["EVAL", declared, "0"]);
-    assert!(reply.starts_with("-OOM allow-oom flag is not set on the script"), "{reply}");
+    assert_eq!(server.call(client, &["EVAL", declared, "0"]), format!("-{oom}\r\n"));
     let allowed = "#!lua flags=allow-oom\nreturn redis.call('set', 'b', '1')";
     assert_eq!(server.call(client, &["EVAL", allowed, "0"]), "+OK\r\n");
+    // In a transaction it is refused at once, and the rest with it.
+    for (script, is_queued) in [(declared, false), (allowed, true), ("return 1", true)] {
+        server.call(client, &["MULTI"]);
+        let reply = server.call(client, &["EVAL", script, "0"]);
+        let queued = if is_queued { "+QUEUED\r\n".into() } else { format!("-{oom}\r\n") };
+        assert_eq!(reply, queued, "{script}");
+        let end = server.call(client, &["EXEC"]);
+        assert_eq!(end.starts_with("*1"), is_queued, "{script}: {end}");
+        assert_eq!(end.starts_with("-EXECABORT"), !is_queued, "{script}: {end}");
+    }
+    // As by what was queued while there was memory.
+    server.call(client, &["CONFIG", "SET", "maxmemory", "0"]);
+    server.call(client, &["MULTI"]);
+    assert_eq!(server.call(client, &["EVAL", declared, "0"]), "+QUEUED\r\n");
+    let other = server.connect(0);
+    server.call(other, &["CONFIG", "SET", "maxmemory", "1"]);
+    let end = server.call(client, &["EXEC"]);
+    assert!(end.contains(oom) && end.starts_with('-'), "{end}");
 }
 
 #[test]
@@ -361,6 +378,31 @@ fn messages_of_a_run_that_is_taken_back_are_not_told_and_come_once() {
     let places = ["keyspace@0__:s\r\n$3\r\nset", "paper", "keyspace@0__:undeclared"].map(place);
     assert!(places.is_sorted(), "{told}");
     assert_eq!(told.matches("paper").count(), 1, "{told}");
+}
+
+/// The service comes behind the run, whose own events waited for its end.
+#[test]
+fn events_of_clients_that_a_script_serves_are_told() {
+    for fills in [
+        &["EVAL redis.call('rpush',KEYS[1],'1') 1 l"][..],
+        &["MULTI", "EVAL redis.call('set','a','1') 0", "RPUSH l 1", "EXEC"],
+    ] {
+        let mut server = Server::new(2, NOW_MS);
+        let (client, waiter) = (server.connect(0), server.connect(0));
+        let subscriber = server.connect(1);
+        server.call(client, &["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+        server.call(subscriber, &["HELLO", "3"]);
+        server.call(subscriber, &["PSUBSCRIBE", "__keyevent*"]);
+        assert_eq!(server.call(waiter, &["BLPOP", "l", "0"]), "");
+        for line in fills {
+            server.call(client, &line.split(' ').collect::<Vec<_>>());
+        }
+        assert_eq!(server.call(waiter, &["PING"]), "*2\r\n$1\r\nl\r\n$1\r\n1\r\n+PONG\r\n");
+        let told = server.call(subscriber, &["PING"]);
+        let place = |event| told.find(event).unwrap_or_else(|| panic!("{event} in {told}"));
+        let places = ["__:rpush\r\n", "__:lpop\r\n", "__:del\r\n"].map(place);
+        assert!(places.is_sorted(), "{told}");
+    }
 }
 
 /// A loop that ends when the clock was moved on by [`LONG_MS`].

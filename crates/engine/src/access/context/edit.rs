@@ -31,8 +31,10 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         let key_hash = self.key_hash(key);
         let section = self.section;
         let found = self.access.lock(key_hash.slot).find(database, key_hash, key, section);
-        if self.worker.counts_uses() && self.touch {
-            self.count_write(found);
+        if self.touch
+            && let Some(found) = found
+        {
+            self.note_use_by_write(found);
         }
         let mut edit = Edit { cx: self, database, key, key_hash, found };
         if edit.found.is_some_and(|found| edit.cx.is_expired(found.entry)) {
@@ -43,11 +45,13 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 }
 
 impl Cx<'_, '_> {
-    /// Counts a use of what is about to be changed.
-    #[cold]
-    fn count_write(&mut self, found: Option<Found<'_>>) {
-        if let Some(found) = found {
-            self.worker.count_write(found.entry);
+    /// Notes a use of what may be about to be changed: a change of its expiry alone leaves the
+    /// entry as it is, and some commands of the write path only read.
+    #[inline]
+    fn note_use_by_write(&mut self, found: Found<'_>) {
+        match self.worker.counts_uses() {
+            true => self.worker.count_write(found.entry),
+            false => self.worker.note_use(found.entry),
         }
     }
 }

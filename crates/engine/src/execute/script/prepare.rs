@@ -109,6 +109,23 @@ pub(crate) fn only_reads(
     prepare((shared, worker), (how, false), args).is_ok_and(|call| call.is_read_only)
 }
 
+/// True if the script or function that a request asks for declares what it does, and neither that
+/// it writes nothing nor that it may run without memory: the request is refused like a command that
+/// takes memory. Of one that cannot run nothing is known.
+#[cold]
+pub(crate) fn takes_memory(
+    (shared, worker): (&Shared, &mut Worker),
+    how: ScriptCommand,
+    args: &ArgumentView<'_>,
+) -> bool {
+    let flags = match how.name {
+        // As in `only_reads`.
+        ScriptName::Source => flags_of(args.get(1)).ok().flatten(),
+        _ => prepare((shared, worker), (how, false), args).ok().and_then(|call| call.flags),
+    };
+    flags.is_some_and(|flags| flags.0 & (Flags::ALLOW_OOM | Flags::NO_WRITES) == 0)
+}
+
 fn script<'a>(
     shared: &Shared,
     worker: &mut Worker,
@@ -192,12 +209,9 @@ fn check_flags(
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     if is_out_of_memory && !call.has(Flags::ALLOW_OOM | Flags::NO_WRITES) {
-        return Err(if lacks_memory {
-            NO_MEMORY_LEFT.into()
-        } else {
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > \
-             'maxmemory'"
-                .into()
+        return Err(match lacks_memory {
+            true => NO_MEMORY_LEFT.into(),
+            false => CommandError::OutOfMemory,
         });
     }
     Ok(())

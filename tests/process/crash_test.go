@@ -61,11 +61,10 @@ func crash(t *testing.T, address, how string) {
 // In the background there is no standard error: the log file has the reason, also one that was
 // rotated, and one whose folder has gone.
 func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
-	// Each server replaces the socket of the one before, which is dead.
-	socket := filepath.Join(t.TempDir(), "socket")
 	for how, want := range crashes {
 		for _, place := range []string{"log", "rotated", "folder renamed"} {
 			t.Run(how+" "+place, func(t *testing.T) {
+				socket := filepath.Join(t.TempDir(), "socket")
 				directory := filepath.Join(t.TempDir(), "here")
 				if err := os.Mkdir(directory, 0o700); err != nil {
 					t.Fatal(err)

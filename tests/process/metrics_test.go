@@ -351,9 +351,13 @@ func TestMetrics_ListenWhereThePortWould(t *testing.T) {
 func TestMetrics_PortTaken(t *testing.T) {
 	_, address := startWithMetrics(t)
 	_, port, _ := net.SplitHostPort(address)
-	output, err := startToEnd(t, "--metrics-port", port)
+	socket := filepath.Join(t.TempDir(), "socket")
+	output, err := startToEnd(t, "--metrics-port", port, "--unixsocket", socket)
 	if err == nil || !strings.Contains(output, "Address already in use") {
 		t.Errorf("%v:\n%s", err, output)
+	}
+	if _, err := os.Lstat(socket); err == nil {
+		t.Error("the start that failed left its unix socket")
 	}
 }
 

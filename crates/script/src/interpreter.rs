@@ -257,11 +257,15 @@ impl Interpreter {
         self.next_number
     }
 
-    fn make_room(&mut self) {
-        let runs = self.suspended.len() + 1;
-        let held = self.base_bytes;
+    /// Lets the runs that there are hold as much as each may, together.
+    fn set_limit(&mut self, runs: usize) {
         self.vm.heap.budget.limit_bytes =
-            held.saturating_add(self.run_bytes_max.saturating_mul(runs));
+            self.base_bytes.saturating_add(self.run_bytes_max.saturating_mul(runs));
+    }
+
+    /// Makes room for another run.
+    fn make_room(&mut self) {
+        self.set_limit(self.suspended.len() + 1);
         let limit = self.vm.heap.budget.limit_bytes;
         if self.vm.heap.budget.used_bytes > limit / 2 || self.vm.is_collection_due() {
             self.collect();
@@ -418,7 +422,8 @@ impl Interpreter {
 
     /// Goes on with a suspended run.
     pub fn resume(&mut self, run: Run, host: &mut dyn Host) -> Progress {
-        self.make_room();
+        // It is one of those that are suspended, and collects by itself when that is due.
+        self.set_limit(self.suspended.len());
         let number = run.0;
         let (Some(index), Some(parked)) = (
             self.suspended.iter().position(|suspension| suspension.run == number),

@@ -140,26 +140,26 @@ impl Listeners {
             .into_iter()
             .partition(|place| ports(options).any(|port| port.number == place.address.port()));
         in_the_way.iter().for_each(|place| place.listener.stop());
-        let mut fresh = Vec::new();
+        // In the order of the `bind`s, and whether each was there before.
+        let mut next: Vec<(BoundAddress, bool)> = Vec::new();
         let opened = binds.iter().try_for_each(|bind| {
             if let Some(index) = kept.iter().position(|place| bind.is_at(place)) {
-                fresh.push(kept.swap_remove(index));
+                next.push((kept.swap_remove(index), true));
                 return Ok(());
             }
-            open_one(bind, options).map(|place| fresh.extend(place))
+            open_one(bind, options).map(|place| next.extend(place.map(|place| (place, false))))
         });
         match opened {
             Ok(()) => {
                 elsewhere.iter().chain(&kept).for_each(|place| place.listener.stop());
-                *places = fresh;
+                *places = next.into_iter().map(|(place, _)| place).collect();
             }
             Err(_) => {
                 // New listeners go first: one may be in the way of an old one that comes back.
-                let (old, new): (Vec<BoundAddress>, Vec<BoundAddress>) =
-                    fresh.into_iter().partition(stays);
-                drop(new);
+                next.retain(|(_, was_there)| *was_there);
                 in_the_way.iter().for_each(|place| place.resume(options.tcp_backlog));
-                *places = [kept, old, in_the_way, elsewhere].into_iter().flatten().collect();
+                let old = next.into_iter().map(|(place, _)| place);
+                *places = old.chain(kept).chain(in_the_way).chain(elsewhere).collect();
             }
         }
         opened
@@ -303,5 +303,24 @@ mod tests {
             assert!(after.len() == 1 && Arc::ptr_eq(&before[0], &after[0]));
             assert!(is_open(port), "{:?}", wanted.bind);
         }
+    }
+
+    /// The first address can be had, the second is no address of this host.
+    #[test]
+    fn refused_address_leaves_no_listener_at_those_before_it() {
+        let (listeners, port) = opened();
+        let before = listeners.all();
+        let is_open_elsewhere = |port| TcpStream::connect(("127.0.0.2", port)).is_ok();
+        for (bind, port) in [
+            ("127.0.0.2 192.0.2.1", free_port()),
+            ("0.0.0.0 192.0.2.1", port),
+            ("127.0.0.2 192.0.2.1", port),
+        ] {
+            assert!(listeners.move_to(&options(bind, port)).is_err(), "{bind} {port}");
+            let after = listeners.all();
+            assert!(after.len() == 1 && Arc::ptr_eq(&before[0], &after[0]), "{bind} {port}");
+            assert!(!is_open_elsewhere(port), "{bind} {port}");
+        }
+        assert!(is_open(port));
     }
 }

@@ -34,7 +34,7 @@ use tidemill_rcu::{
 
 use crate::allocator;
 use crate::clock::SystemClock;
-use crate::config::replace;
+use crate::config::{read_file, replace};
 use crate::durability::Durability;
 use crate::end::wait_for_end;
 use crate::first_load::begin_loading;
@@ -95,8 +95,9 @@ pub(crate) struct Prepared {
 /// Text for the operator: what could not be done, and why.
 pub(crate) fn prepare(start: &Start, tls: Option<TlsContext>) -> Result<Prepared, String> {
     let placement = place(start)?;
-    let listeners = Arc::new(Listeners::open(&start.config)?);
+    // Before the Unix socket, whose file would stay behind.
     let metrics_listeners = metrics_listeners(&start.config)?;
+    let listeners = Arc::new(Listeners::open(&start.config)?);
     Ok(Prepared { placement, listeners, metrics_listeners, tls })
 }
 
@@ -413,7 +414,7 @@ fn shared_state(
         sinks: process.durability.sinks(),
         host: Box::new(process),
     });
-    acl::begin(&shared.users, &configuration, |path| std::fs::read(path))
+    acl::begin(&shared.users, &configuration, |path| read_file(path))
         .map_err(|error| error.to_string())?;
     Ok(Arc::new(shared))
 }
@@ -594,7 +595,7 @@ impl Host for Process {
     }
 
     fn read_users(&self, path: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+        read_file(path)
     }
 
     fn write_users(&self, path: &str, contents: &[u8]) -> io::Result<()> {

@@ -38,6 +38,10 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // A read that waited as long as `--connection-timeout` lets it.
+            Self::Connect(endpoint, error) if error.kind() == io::ErrorKind::WouldBlock => {
+                write!(formatter, "cannot connect to {endpoint}: it does not answer in time")
+            }
             Self::Connect(endpoint, error) => {
                 write!(formatter, "cannot connect to {endpoint}: {error}")
             }

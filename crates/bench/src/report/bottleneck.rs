@@ -71,7 +71,9 @@ pub fn littles_law(settings: &Settings, run: &RunResult) -> Option<f64> {
 pub fn warnings(settings: &Settings, run: &RunResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let seconds = run.duration.as_secs_f64().max(1e-9);
-    for (index, usage) in run.client.iter().enumerate() {
+    // One without operations had no load.
+    let loaded = if run.ops() > 0 { run.client.as_slice() } else { &[] };
+    for (index, usage) in loaded.iter().enumerate() {
         let share = usage.busy_ns() as f64 / 1e9 / seconds;
         if share > CLIENT_CORE_SHARE_WARNING {
             warnings.push(format!(
@@ -267,6 +269,14 @@ mod tests {
             server: ServerUsage::Unknown,
             interrupted: false,
         }
+    }
+
+    #[test]
+    fn a_run_without_operations_has_no_busy_client() {
+        let busy = run(8_000, 0.99);
+        assert!(warnings(&settings(Pace::Closed), &busy)[0].contains("used 99 % of a core"));
+        let idle = RunResult { duration: Duration::ZERO, ..run(0, 0.99) };
+        assert_eq!(warnings(&settings(Pace::Closed), &idle), [""; 0]);
     }
 
     #[test]

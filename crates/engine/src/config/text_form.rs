@@ -18,6 +18,8 @@ pub enum TextForm {
     Ipv4,
     /// IPv6 address without a zone, or empty.
     Ipv6,
+    /// Path of a Unix socket, up to 107 bytes.
+    SocketPath,
     /// Template of the process' title, with variables in braces.
     TitleTemplate,
     /// Name of a file or directory, without its path.
@@ -32,6 +34,9 @@ pub enum TextForm {
 const ADDRESS_BYTES_MAX: usize = 45;
 const HOST_NAME_BYTES_MAX: usize = 255;
 
+/// Longest path in the address of a Unix socket, of which one byte ends it.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 impl TextForm {
     /// The texts of the form, in Markdown.
     pub(super) fn describe(self) -> &'static str {
@@ -41,6 +46,7 @@ impl TextForm {
             TextForm::NodeName => "text without blanks, quotes and brackets",
             TextForm::Ipv4 => "IPv4 address",
             TextForm::Ipv6 => "IPv6 address",
+            TextForm::SocketPath => "path of up to 107 bytes",
             TextForm::TitleTemplate => {
                 "text with `{title}`, `{listen-addr}`, `{server-mode}`, `{port}`, `{tls-port}`, \
                  `{unixsocket}`, `{config-file}`"
@@ -71,6 +77,9 @@ impl TextForm {
             }
             TextForm::Ipv6 if !text.is_empty() && text.parse::<Ipv6Addr>().is_err() => {
                 "Invalid IPv6 address"
+            }
+            TextForm::SocketPath if text.len() > SOCKET_PATH_BYTES_MAX => {
+                "the path of a Unix socket has up to 107 bytes"
             }
             TextForm::TitleTemplate if !is_title_template(text) => {
                 "template format is invalid or contains unknown variables"
@@ -146,6 +155,11 @@ mod tests {
                 TextForm::Ipv6,
                 vec!["", "::", "::ffff:1.2.3.4", "1:2:3:4:5:6:7:8"],
                 vec!["1.2.3.4", "[::1]", "::1%lo", "1:2:3:4:5:6:7:8:9", "12345::"],
+            ),
+            (
+                TextForm::SocketPath,
+                vec!["", "a b", &longest_name[..107]],
+                vec![&longest_name[..108]],
             ),
             (
                 TextForm::TitleTemplate,

@@ -33,6 +33,15 @@ fn garbage_of_an_iterator_is_collected() {
     assert_eq!(shown(&result), ":2000000");
 }
 
+/// As much as one that is not suspended, however often.
+#[test]
+fn suspended_run_holds_no_more_than_its_limit() {
+    let source = b"local t = {} for i = 1, 90 do t[i] = string.rep(i, 5e5) end return #t";
+    let mut host = Store { suspend_every: Some(1), ..Store::default() };
+    let result = run(&mut interpreter(), &mut host, source, &[], &[]);
+    assert!(shown(&result).starts_with("-ERR not enough memory"), "{}", shown(&result));
+}
+
 #[test]
 fn garbage_is_collected_near_the_limit() {
     let source = "local t = {} for i = 1, 4 do t[i] = string.rep(i, 13.5e6) end \

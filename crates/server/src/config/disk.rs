@@ -15,7 +15,7 @@ pub struct DiskFiles;
 
 impl Files for DiskFiles {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        fs::read(path)
+        read_file(path)
     }
 
     fn matching(&self, pattern: &str) -> Vec<String> {
@@ -34,6 +34,23 @@ impl Files for DiskFiles {
         io::stdin().read_to_end(&mut contents)?;
         Ok(contents)
     }
+}
+
+/// Most bytes of a file that the configuration names.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Contents of a file that the configuration names, which may be a pipe: blocks until it ends.
+///
+/// # Errors
+///
+/// It cannot be read, or has no end within 64 MiB, as a device may not have.
+pub(crate) fn read_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
+    if contents.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
+    }
+    Ok(contents)
 }
 
 /// True if a part of a path begins with a dot that its part of the pattern does not have: as in a
@@ -232,6 +249,12 @@ mod tests {
         fn standard_input(&self) -> io::Result<Vec<u8>> {
             DiskFiles.standard_input()
         }
+    }
+
+    #[test]
+    fn file_without_an_end_is_refused() {
+        let error = read_file("/dev/zero").expect_err("it has no end");
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod disk;
 
+pub(crate) use disk::read_file;
 pub use disk::{DiskFiles, replace};
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tidemill_engine::config::TlsConfig;
 use tidemill_engine::system_error::reason;
 
+use crate::config::read_file;
+
 /// Contents of the files that the configuration names.
 #[derive(Debug)]
 pub(super) struct TlsFiles {
@@ -23,7 +25,7 @@ pub(super) struct TlsFiles {
 pub(super) type Fingerprint = [u8; 32];
 
 fn read(path: &Path) -> Result<(PathBuf, Vec<u8>), String> {
-    match std::fs::read(path) {
+    match read_file(path) {
         Ok(contents) => Ok((path.to_owned(), contents)),
         Err(error) => Err(wrong(path, &reason(&error))),
     }

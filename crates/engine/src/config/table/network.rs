@@ -3,7 +3,8 @@
 use tidemill_store::limits::ELEMENT_BYTES_MAX;
 
 use super::super::directive::{Directive, Kind};
-use super::builders::{ANY, I32, PORT, flag, integer, memory, secret, text};
+use super::super::text_form::TextForm;
+use super::builders::{ANY, I32, PORT, flag, form, integer, memory, secret, text};
 
 const NO_RDMA: &str = "there is no RDMA";
 const OUTGOING: &str = "the only connections that the server opens are those of MIGRATE";
@@ -19,7 +20,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Addresses or names to listen on; those behind `-` may be missing. When they change, \
          connections stay; a worker waits while a name is looked up.",
     ),
-    text("unixsocket", "", "Path of a Unix socket to listen on; empty for none.").at_start(),
+    form(
+        "unixsocket",
+        TextForm::SocketPath,
+        "",
+        "Path of a Unix socket to listen on; empty for none.",
+    )
+    .at_start(),
     text(
         "unixsocketgroup",
         "",

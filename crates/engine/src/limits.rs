@@ -173,6 +173,9 @@ pub const LOGGED_ARGUMENTS_MAX: usize = 32;
 /// Bytes of an argument that a log keeps.
 pub const LOGGED_ARGUMENT_BYTES_MAX: usize = 128;
 
+/// Bytes of a client's name that an entry keeps: Valkey keeps all, which may be many megabytes.
+pub const LOGGED_NAME_BYTES_MAX: usize = 16 << 10;
+
 /// Seconds that the history of a latency event holds.
 pub const LATENCY_SAMPLES_MAX: usize = 160;
 

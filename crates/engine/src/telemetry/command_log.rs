@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::limits::{LOGGED_ARGUMENT_BYTES_MAX, LOGGED_ARGUMENTS_MAX};
+use crate::limits::{LOGGED_ARGUMENT_BYTES_MAX, LOGGED_ARGUMENTS_MAX, LOGGED_NAME_BYTES_MAX};
 
 /// Measure of a command by which it gets into a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,14 +133,18 @@ pub fn shortened<'a>(arguments: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<
 /// The name of a client as a log keeps it: the beginning of a long one, which would outlast the
 /// client.
 pub fn shortened_name(name: Arc<[u8]>) -> Arc<[u8]> {
-    match name.len() > LOGGED_ARGUMENT_BYTES_MAX {
-        true => shortened_argument(&name).into(),
+    match name.len() > LOGGED_NAME_BYTES_MAX {
+        true => shortened_to(LOGGED_NAME_BYTES_MAX, &name).into(),
         false => name,
     }
 }
 
 fn shortened_argument(argument: &[u8]) -> Vec<u8> {
-    let Some((kept, rest)) = argument.split_at_checked(LOGGED_ARGUMENT_BYTES_MAX) else {
+    shortened_to(LOGGED_ARGUMENT_BYTES_MAX, argument)
+}
+
+fn shortened_to(bytes_max: usize, argument: &[u8]) -> Vec<u8> {
+    let Some((kept, rest)) = argument.split_at_checked(bytes_max) else {
         return argument.to_vec();
     };
     if rest.is_empty() {

@@ -7,7 +7,7 @@ use tidemill_resp::request::ArgumentView;
 use super::executor::Executor;
 use super::measure::request_bytes;
 use super::permission;
-use super::script;
+use super::script::prepare::takes_memory;
 use crate::access::handler::Handler;
 use crate::access::options::database;
 use crate::access::section::Enter;
@@ -197,8 +197,8 @@ fn permit<E: Enter>(
 }
 
 /// True if a command runs a script or function that takes memory by what it declares: in a
-/// transaction it is refused when it is queued, and the transaction with it. One that runs by itself
-/// is refused when it has been prepared.
+/// transaction it is refused when it is queued, and the transaction with it. One that runs by
+/// itself is refused when it has been prepared.
 #[cold]
 pub(super) fn is_script_for_memory<E>(
     executor: &mut Executor<'_, '_, E>,
@@ -207,7 +207,7 @@ pub(super) fn is_script_for_memory<E>(
 ) -> bool {
     let Executor { shared, handlers, worker, .. } = executor;
     match handlers.of(id) {
-        Some(Handler::Script(how)) => script::takes_memory((shared, worker), how, args),
+        Some(Handler::Script(how)) => takes_memory((shared, worker), how, args),
         _ => false,
     }
 }

@@ -353,7 +353,7 @@ fn frequency_is_answered_under_lfu_and_idle_time_under_the_others() {
     );
 }
 
-/// Whether a command changes the value, the expiry alone or nothing: what it looks at was used.
+/// A use of a key is one of a command that changes its expiry alone, or nothing, too.
 #[test]
 fn commands_that_leave_values_as_they_are_count_as_their_use() {
     let mut limited = Limited::new(1, 0, "allkeys-lru");

@@ -21,7 +21,7 @@
 mod host;
 mod inner;
 mod logged;
-mod prepare;
+pub(super) mod prepare;
 mod ran;
 mod replies;
 mod run;
@@ -30,7 +30,7 @@ mod suspended;
 mod undo;
 
 pub(crate) use crate::script::Kind;
-pub(crate) use prepare::{has_short_key, only_reads, takes_memory};
+pub(crate) use prepare::{has_short_key, only_reads};
 pub(crate) use run::{Request, run, run_in_transaction};
 pub use suspended::run_orphans;
 pub(crate) use suspended::{

@@ -113,7 +113,7 @@ pub(crate) fn only_reads(
 /// it writes nothing nor that it may run without memory: the request is refused like a command that
 /// takes memory. Of one that cannot run nothing is known.
 #[cold]
-pub(crate) fn takes_memory(
+pub(in crate::execute) fn takes_memory(
     (shared, worker): (&Shared, &mut Worker),
     how: ScriptCommand,
     args: &ArgumentView<'_>,

@@ -20,7 +20,7 @@ pub(crate) struct Caller<'k, 'g> {
     reply: &'g mut ReplyBuffer,
     /// Database that the command works on.
     database: usize,
-    /// Reads count as uses of the key.
+    /// Keys that it looks at count as used.
     touch: bool,
     may_discover_keys: bool,
     may_wait: bool,

@@ -422,7 +422,7 @@ impl Interpreter {
 
     /// Goes on with a suspended run.
     pub fn resume(&mut self, run: Run, host: &mut dyn Host) -> Progress {
-        // It is one of those that are suspended, and collects by itself when that is due.
+        // The run is one of those that are suspended, and collects garbage when that is due.
         self.set_limit(self.suspended.len());
         let number = run.0;
         let (Some(index), Some(parked)) = (

@@ -353,7 +353,7 @@ fn frequency_is_answered_under_lfu_and_idle_time_under_the_others() {
     );
 }
 
-/// A use of a key is one of a command that changes its expiry alone, or nothing, too.
+/// Uses by commands that change the expiry of a key alone, or nothing.
 #[test]
 fn commands_that_leave_values_as_they_are_count_as_their_use() {
     let mut limited = Limited::new(1, 0, "allkeys-lru");

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_engine::config::Files;
 
+use crate::limits::CONFIGURED_FILE_BYTES_MAX;
+
 /// Files of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskFiles;
@@ -36,9 +38,6 @@ impl Files for DiskFiles {
     }
 }
 
-/// Most bytes of a file that the configuration names.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-
 /// Contents of a file that the configuration names, which may be a pipe: blocks until it ends.
 ///
 /// # Errors
@@ -46,8 +45,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// It cannot be read, or has no end within 64 MiB, as a device may not have.
 pub(crate) fn read_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut contents = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
-    if contents.len() as u64 > FILE_BYTES_MAX {
+    File::open(path)?.take(CONFIGURED_FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
+    if contents.len() as u64 > CONFIGURED_FILE_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
     }
     Ok(contents)

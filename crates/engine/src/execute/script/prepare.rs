@@ -101,12 +101,9 @@ pub(crate) fn only_reads(
     how: ScriptCommand,
     args: &ArgumentView<'_>,
 ) -> bool {
-    if matches!(how.name, ScriptName::Source) {
-        // Its first line tells. It is not prepared: that would put it into the cache unrun.
-        let flags = flags_of(args.get(1)).ok().flatten();
-        return flags.map_or(how.is_read_only, |flags| flags.0 & Flags::NO_WRITES != 0);
-    }
-    prepare((shared, worker), (how, false), args).is_ok_and(|call| call.is_read_only)
+    declared_flags((shared, worker), how, args).is_some_and(|flags| {
+        flags.map_or(how.is_read_only, |flags| flags.0 & Flags::NO_WRITES != 0)
+    })
 }
 
 /// True if the script or function that a request asks for declares what it does, and neither that
@@ -118,12 +115,22 @@ pub(in crate::execute) fn takes_memory(
     how: ScriptCommand,
     args: &ArgumentView<'_>,
 ) -> bool {
-    let flags = match how.name {
-        // As in `only_reads`.
-        ScriptName::Source => flags_of(args.get(1)).ok().flatten(),
-        _ => prepare((shared, worker), (how, false), args).ok().and_then(|call| call.flags),
-    };
+    let flags = declared_flags((shared, worker), how, args).flatten();
     flags.is_some_and(|flags| flags.0 & (Flags::ALLOW_OOM | Flags::NO_WRITES) == 0)
+}
+
+/// Flags that the script or function that a request asks for declares, if it does; none of one that
+/// cannot run.
+fn declared_flags(
+    (shared, worker): (&Shared, &mut Worker),
+    how: ScriptCommand,
+    args: &ArgumentView<'_>,
+) -> Option<Option<Flags>> {
+    match how.name {
+        // The first line tells. The script is not prepared: that would put it into the cache unrun.
+        ScriptName::Source => Some(flags_of(args.get(1)).ok().flatten()),
+        _ => prepare((shared, worker), (how, false), args).ok().map(|call| call.flags),
+    }
 }
 
 fn script<'a>(

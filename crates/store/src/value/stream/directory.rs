@@ -132,11 +132,16 @@ pub(super) fn names<'g>(
     elements.take_while(move |&(of, _)| of == owner).map(|(_, rest)| read_text(rest))
 }
 
-/// Names of a schema, with their count.
-pub(super) fn schema_names<'g>(directory: Option<Link>, schema: u64) -> &'g [u8] {
+/// Name of a schema in the directory: its number.
+fn schema_name(schema: u64) -> Bytes {
     let mut name = Bytes::new();
     number::push(&mut name, schema);
-    find(directory, SCHEMAS, &name).expect("an entry's schema is there")
+    name
+}
+
+/// Names of a schema, with their count.
+pub(super) fn schema_names<'g>(directory: Option<Link>, schema: u64) -> &'g [u8] {
+    find(directory, SCHEMAS, &schema_name(schema)).expect("an entry's schema is there")
 }
 
 /// Schemas with their numbers, ascending.
@@ -189,9 +194,7 @@ impl DirectoryEdit<'_> {
     }
 
     pub(super) fn add_schema(&mut self, schema: u64, names: &[u8]) {
-        let mut name = Bytes::new();
-        number::push(&mut name, schema);
-        self.put(SCHEMAS, &name, &[names]);
+        self.put(SCHEMAS, &schema_name(schema), &[names]);
     }
 
     pub(super) fn set_group(&mut self, name: &[u8], group: Group) {

@@ -19,7 +19,7 @@ use super::parts::{Parts, StreamState};
 use super::pending::{self, Pending};
 use super::value::FieldValue;
 use super::view::Stream;
-use super::{FOUND_SCHEMA_COUNT_MAX, SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX};
+use super::{SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX, SEARCHED_SCHEMA_COUNT_MAX};
 
 /// Values of an entry that is added.
 type FieldValues<'a> = SmallVec<[FieldValue<'a>; 8]>;
@@ -224,12 +224,12 @@ impl<'h> StreamEdit<'h> {
         if names.len() > SCHEMA_BYTES_MAX && !are_shared {
             return 0;
         }
-        let mut found = directory::schemas(directory).take(FOUND_SCHEMA_COUNT_MAX as usize);
+        let mut found = directory::schemas(directory).take(SEARCHED_SCHEMA_COUNT_MAX as usize);
         if let Some((schema, _)) = found.find(|&(_, known)| known == names) {
             return schema;
         }
         let count = directory::count(directory, SCHEMAS);
-        if count >= if are_shared { SCHEMA_COUNT_MAX } else { FOUND_SCHEMA_COUNT_MAX } {
+        if count >= if are_shared { SCHEMA_COUNT_MAX } else { SEARCHED_SCHEMA_COUNT_MAX } {
             return 0;
         }
         self.directory().add_schema(count + 1, names);

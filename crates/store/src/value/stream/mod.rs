@@ -19,9 +19,9 @@
 //! root; a full leaf moves into the middle tree. Elements contain all that they need but the base
 //! of their milliseconds, which is the root's, and the names of their fields: entries with the same
 //! names share a *schema*; where the names are not found among the first
-//! [`FOUND_SCHEMA_COUNT_MAX`], they are the entry's own. Entries that are read from a payload and
-//! have the names of their node there share a schema in any case, or a few bytes of a payload would
-//! become a copy of all names for each entry.
+//! [`SEARCHED_SCHEMA_COUNT_MAX`], they are the entry's own. Entries that are read from a payload
+//! and have the names of their node there share a schema in any case, or a few bytes of a payload
+//! would become a copy of all names for each entry.
 //!
 //! Groups and consumers have numbers, drawn from one counter, so that a number is an owner of
 //! pending entries of one kind only. Counts of pending entries are differences of ranks.
@@ -58,7 +58,7 @@ pub use self::value::FieldValue;
 pub use self::view::Stream;
 
 /// Schemas among which names of an entry are looked for, and the most that such entries make.
-const FOUND_SCHEMA_COUNT_MAX: u64 = 64;
+const SEARCHED_SCHEMA_COUNT_MAX: u64 = 64;
 
 /// Most schemas of a stream. A payload, which has less than 4 GiB, has fewer nodes.
 const SCHEMA_COUNT_MAX: u64 = u32::MAX as u64;

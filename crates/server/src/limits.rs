@@ -87,8 +87,8 @@ pub const SPARE_REPLY_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of a worker's reply buffer that are kept between connections.
 pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 
-/// Bytes that are reserved for a request that announced more, before they arrive, until the
-/// worker's next tick.
+/// Bytes that are reserved for a request that announced more, before they arrive, until a tick of
+/// the worker finds that less than one read has arrived since the one before.
 pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that all connections of a worker together have reserved that way.

@@ -85,8 +85,16 @@ impl Places {
 pub(super) struct ConnectionTable {
     connections: Places,
     by_session: HashMap<u64, usize>,
-    /// Connections that have reserved room for what they have announced, since the last tick.
-    reserving: Vec<usize>,
+    /// Connections that have room for what they have announced.
+    reserving: Vec<Reservation>,
+}
+
+/// Room of a connection for input that has not arrived.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    index: usize,
+    /// Number of bytes that had arrived at the last tick; 0 when the room was granted since.
+    arrived_bytes: usize,
 }
 
 impl Index<usize> for ConnectionTable {
@@ -187,26 +195,35 @@ impl ConnectionTable {
             |index: usize| connections.get(index).map_or(0, |other| other.input.room_bytes());
         // Drops connections that became full, were executed, or are by now other ones that have
         // reserved nothing.
-        reserving.retain(|&other| other != index && room_bytes(other) > READ_BYTES);
-        let taken_bytes: usize = reserving.iter().map(|&other| room_bytes(other)).sum();
+        reserving.retain(|other| other.index != index && room_bytes(other.index) > READ_BYTES);
+        let taken_bytes: usize = reserving.iter().map(|other| room_bytes(other.index)).sum();
         let left_bytes = RESERVED_TOGETHER_BYTES_MAX.saturating_sub(taken_bytes);
         if left_bytes == 0 {
             return 0;
         }
-        reserving.push(index);
+        reserving.push(Reservation { index, arrived_bytes: 0 });
         left_bytes.min(RESERVED_INPUT_BYTES_MAX)
     }
 
-    /// Returns the room reserved for input that has not arrived. A client that still sends is given
-    /// it again, for the cost of a copy within the time of a tick.
+    /// Returns the room reserved for input of clients that have sent less than one read between two
+    /// ticks. Others keep it, so that neither their input is copied nor the size that others see of
+    /// them sinks while it arrives. A client that is late is given room again, for the cost of a
+    /// copy within the time of a tick.
     pub(super) fn give_back_rooms(&mut self) {
-        for index in std::mem::take(&mut self.reserving) {
-            if let Some(connection) = self.connections.get_mut(index)
-                && connection.input.is_large()
-            {
+        let ConnectionTable { connections, reserving, .. } = self;
+        reserving.retain_mut(|reservation| {
+            let Some(connection) = connections.get_mut(reservation.index) else { return false };
+            if !connection.input.is_large() {
+                return false;
+            }
+            let arrived_bytes = connection.input.len();
+            let is_sending = arrived_bytes >= reservation.arrived_bytes + READ_BYTES;
+            reservation.arrived_bytes = arrived_bytes;
+            if !is_sending {
                 connection.input.give_back();
                 connection.publish_memory();
             }
-        }
+            is_sending
+        });
     }
 }

@@ -2,19 +2,26 @@
 //!
 //! An element is an owner's number, a name and what belongs to it, ordered by owner and name.
 
+use std::ops::Range;
+
 use crate::tree::arena::Arena;
 use crate::tree::cut::cut;
 use crate::tree::node::Link;
 use crate::tree::order::Order;
 use crate::tree::separator::{Place, TiedKey};
-use crate::tree::sorted::{self, Sorted, locate};
+use crate::tree::sorted::{self, Sorted, locate, partition};
 
 use super::id::StreamId;
 use super::number::{self, Bytes};
 use super::walk::Forward;
+use super::{SCHEMA_NUMBER_MAX, SEARCHED_SCHEMA_COUNT_MAX};
 
 /// Owner of the schemas.
 pub(super) const SCHEMAS: u64 = 0;
+
+/// Least number of a schema of a node. These are in the order of the nodes: entries have one only
+/// from its first entry on up to that of the next one.
+const NODE_SCHEMA_MIN: u64 = SEARCHED_SCHEMA_COUNT_MAX + 1;
 
 /// Owner of the groups.
 pub(super) const GROUPS: u64 = 1;
@@ -48,18 +55,16 @@ pub struct Group {
 impl Group {
     fn push(&self, bytes: &mut Bytes) {
         number::push(bytes, self.number);
-        number::push(bytes, self.last_id.ms);
-        number::push(bytes, self.last_id.seq);
+        push_id(bytes, self.last_id);
         bytes.push(u8::from(self.entries_read.is_some()));
         number::push(bytes, self.entries_read.unwrap_or(0));
     }
 
     fn read(bytes: &[u8]) -> Group {
         let (number, rest) = number::read(bytes);
-        let (ms, rest) = number::read(rest);
-        let (seq, rest) = number::read(rest);
+        let (last_id, rest) = read_id(rest);
         let entries_read = (rest[0] == 1).then(|| number::read(&rest[1..]).0);
-        Group { number, last_id: StreamId { ms, seq }, entries_read }
+        Group { number, last_id, entries_read }
     }
 }
 
@@ -105,6 +110,17 @@ pub(super) fn read_text(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(length as usize)
 }
 
+fn push_id(bytes: &mut Bytes, id: StreamId) {
+    number::push(bytes, id.ms);
+    number::push(bytes, id.seq);
+}
+
+fn read_id(bytes: &[u8]) -> (StreamId, &[u8]) {
+    let (ms, rest) = number::read(bytes);
+    let (seq, rest) = number::read(rest);
+    (StreamId { ms, seq }, rest)
+}
+
 /// Value that belongs to a name of an owner.
 fn find<'g>(directory: Option<Link>, owner: u64, name: &[u8]) -> Option<&'g [u8]> {
     let place = Place { key: owner, tie: name };
@@ -141,14 +157,73 @@ fn schema_name(schema: u64) -> Bytes {
 
 /// Names of a schema, with their count.
 pub(super) fn schema_names<'g>(directory: Option<Link>, schema: u64) -> &'g [u8] {
-    find(directory, SCHEMAS, &schema_name(schema)).expect("an entry's schema is there")
+    let stored =
+        find(directory, SCHEMAS, &schema_name(schema)).expect("an entry's schema is there");
+    if schema < NODE_SCHEMA_MIN { stored } else { read_id(stored).1 }
 }
 
-/// Schemas with their numbers, ascending.
-pub(super) fn schemas<'g>(
+/// True if there is a schema of a number.
+pub(super) fn has_schema(directory: Option<Link>, schema: u64) -> bool {
+    find(directory, SCHEMAS, &schema_name(schema)).is_some()
+}
+
+/// Schemas that are not those of nodes, with their numbers: 1 and on.
+pub(super) fn searched_schemas<'g>(
     directory: Option<Link>,
 ) -> impl Iterator<Item = (u64, &'g [u8])> + use<'g> {
-    names(directory, SCHEMAS).map(|(number, names)| (number::read(number).0, names))
+    names(directory, SCHEMAS)
+        .map(|(number, names)| (number::read(number).0, names))
+        .take_while(|&(number, _)| number < NODE_SCHEMA_MIN)
+}
+
+/// Schemas of nodes, in the order of their numbers and first entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeSchemas {
+    directory: Option<Link>,
+    /// Number of elements before the first of them.
+    before: u64,
+    /// Number of them.
+    pub(super) count: u64,
+}
+
+impl NodeSchemas {
+    pub(super) fn of(directory: Option<Link>) -> NodeSchemas {
+        let Some(root) = directory else { return NodeSchemas { directory, before: 0, count: 0 } };
+        let first = schema_name(NODE_SCHEMA_MIN);
+        let before = locate::<Directory>(root, Place { key: SCHEMAS, tie: &first }).rank;
+        let end = locate::<Directory>(root, Place::first_of(SCHEMAS + 1)).rank;
+        NodeSchemas { directory, before, count: end - before }
+    }
+
+    /// Number of the schema of an index, and its first entry.
+    fn get(&self, index: u64) -> Option<(u64, StreamId)> {
+        if index >= self.count {
+            return None;
+        }
+        let (leaf, index) =
+            Forward::new::<Directory>(self.directory, self.before + index).next()?;
+        let (_, rest) = number::read(leaf.element(index));
+        let (name, stored) = read_text(rest);
+        Some((number::read(name).0, read_id(stored).0))
+    }
+
+    /// Id of the first entry that has the schema of an index, unless that was removed.
+    pub(super) fn first_entry(&self, index: u64) -> Option<StreamId> {
+        self.get(index).map(|(_, first)| first)
+    }
+
+    /// Number of schemas whose first entries have ids up to this one.
+    pub(super) fn count_until(&self, id: StreamId) -> u64 {
+        let begins = |index: usize| self.first_entry(index as u64).is_some_and(|first| first <= id);
+        partition(0..self.count as usize, begins) as u64
+    }
+
+    /// Number of a schema behind all of them; none when there is no further number.
+    pub(super) fn next_number(&self) -> Option<u64> {
+        let last = self.count.checked_sub(1).and_then(|last| self.get(last));
+        let number = last.map_or(NODE_SCHEMA_MIN, |(number, _)| number + 1);
+        (number <= SCHEMA_NUMBER_MAX).then_some(number)
+    }
 }
 
 /// Groups by name.
@@ -193,8 +268,22 @@ impl DirectoryEdit<'_> {
         sorted::put::<Directory>(self.arena, self.root, 0, place, &element);
     }
 
-    pub(super) fn add_schema(&mut self, schema: u64, names: &[u8]) {
+    pub(super) fn add_searched_schema(&mut self, schema: u64, names: &[u8]) {
         self.put(SCHEMAS, &schema_name(schema), &[names]);
+    }
+
+    pub(super) fn add_node_schema(&mut self, schema: u64, first_entry: StreamId, names: &[u8]) {
+        let mut first = Bytes::new();
+        push_id(&mut first, first_entry);
+        self.put(SCHEMAS, &schema_name(schema), &[&first, names]);
+    }
+
+    /// Removes schemas of nodes by their indices.
+    pub(super) fn remove_node_schemas(&mut self, indices: Range<u64>) {
+        let Some(root) = *self.root else { return };
+        let before = NodeSchemas::of(*self.root).before;
+        let (start, end) = (before + indices.start, before + indices.end);
+        *self.root = cut::<Directory>(self.arena, root, start, end);
     }
 
     pub(super) fn set_group(&mut self, name: &[u8], group: Group) {

@@ -1,6 +1,7 @@
 //! Edits of streams.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -10,7 +11,7 @@ use crate::tree::node::Link;
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
 
-use super::directory::{self, Consumer, DirectoryEdit, Group, SCHEMAS};
+use super::directory::{self, Consumer, DirectoryEdit, Group, NodeSchemas, SCHEMAS};
 use super::entries::{self, Head, StoredId};
 use super::id::StreamId;
 use super::listpack::{self, LastNode, NodeLimits};
@@ -19,7 +20,7 @@ use super::parts::{Parts, StreamState};
 use super::pending::{self, Pending};
 use super::value::FieldValue;
 use super::view::Stream;
-use super::{SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX, SEARCHED_SCHEMA_COUNT_MAX};
+use super::{SCHEMA_BYTES_MAX, SEARCHED_SCHEMA_COUNT_MAX};
 
 /// Values of an entry that is added.
 type FieldValues<'a> = SmallVec<[FieldValue<'a>; 8]>;
@@ -127,7 +128,7 @@ impl<'h> StreamEdit<'h> {
         self.begin_if_empty(id);
         let names = fields.clone().map(|(name, _)| name);
         let stored = stored_names(names.clone());
-        let schema = self.schema_of(&stored, false);
+        let schema = self.schema_of(&stored);
         let text_bytes = fields.clone().map(|(name, value)| (name.len() + value.len()) as u64);
         if self.parts.meta.last_node.is_full(text_bytes.sum(), limits) {
             self.end_node();
@@ -140,7 +141,7 @@ impl<'h> StreamEdit<'h> {
 
     /// Adds an entry as [`StreamEdit::push`] does, to the last node or the one that was to begin,
     /// with names that others of the node have, too: they are stored once, however many schemas
-    /// there are. `names` is read only if `shared` is new.
+    /// there are. `names` is read only if `shared` is new, which it is once in a node.
     pub fn push_shared<'a>(
         &mut self,
         id: StreamId,
@@ -152,7 +153,10 @@ impl<'h> StreamEdit<'h> {
         let mut stored = StoredNames::new();
         if shared.is_new() {
             stored = stored_names(names.clone());
-            let schema = self.schema_of(&stored, true);
+            let schema = match self.schema_of(&stored) {
+                0 => self.add_node_schema(id, &stored),
+                schema => schema,
+            };
             *shared = SharedNames { schema, listpack_bytes: listpack::names_bytes(names) };
         }
         let SharedNames { schema, listpack_bytes } = *shared;
@@ -214,26 +218,69 @@ impl<'h> StreamEdit<'h> {
     }
 
     /// Number of the schema with some names, which is made where it may be; 0 if there is none.
-    /// Names that are shared become one whatever their length.
-    fn schema_of(&mut self, names: &[u8], are_shared: bool) -> u64 {
+    fn schema_of(&mut self, names: &[u8]) -> u64 {
         let directory = self.parts.directory;
         let latest = self.parts.meta.last_node.schema;
         if latest != 0 && directory::schema_names(directory, latest) == names {
             return latest;
         }
-        if names.len() > SCHEMA_BYTES_MAX && !are_shared {
+        if names.len() > SCHEMA_BYTES_MAX {
             return 0;
         }
-        let mut found = directory::schemas(directory).take(SEARCHED_SCHEMA_COUNT_MAX as usize);
-        if let Some((schema, _)) = found.find(|&(_, known)| known == names) {
-            return schema;
+        let mut count = 0;
+        for (schema, known) in directory::searched_schemas(directory) {
+            if known == names {
+                return schema;
+            }
+            count = schema;
         }
-        let count = directory::count(directory, SCHEMAS);
-        if count >= if are_shared { SCHEMA_COUNT_MAX } else { SEARCHED_SCHEMA_COUNT_MAX } {
+        if count == SEARCHED_SCHEMA_COUNT_MAX {
             return 0;
         }
-        self.directory().add_schema(count + 1, names);
+        self.directory().add_searched_schema(count + 1, names);
         count + 1
+    }
+
+    /// Makes a schema of the last node, which has none; returns its number, or 0 without one.
+    fn add_node_schema(&mut self, first_entry: StreamId, names: &[u8]) -> u64 {
+        let schemas = NodeSchemas::of(self.parts.directory);
+        let Some(schema) = schemas.next_number() else { return 0 };
+        self.directory().add_node_schema(schema, first_entry, names);
+        schema
+    }
+
+    /// Removes the schema of the node of an entry that was removed, if it was the last of them.
+    fn drop_schema_of(&mut self, removed: StreamId) {
+        let schemas = NodeSchemas::of(self.parts.directory);
+        let Some(index) = schemas.count_until(removed).checked_sub(1) else { return };
+        let (first, end) = (schemas.first_entry(index), schemas.first_entry(index + 1));
+        let rank = entries::find(&self.parts, first.expect("it is one of them")).rank;
+        let next = entries::id_at(&self.parts, rank);
+        if next.is_none_or(|next| end.is_some_and(|end| next >= end)) {
+            self.drop_schemas(index..index + 1);
+        }
+    }
+
+    /// Removes the schemas of nodes before the first entry that is left.
+    fn drop_schemas_before_first(&mut self) {
+        let schemas = NodeSchemas::of(self.parts.directory);
+        let count = match entries::id_at(&self.parts, 0) {
+            Some(first) => schemas.count_until(first).saturating_sub(1),
+            None => schemas.count,
+        };
+        self.drop_schemas(0..count);
+    }
+
+    fn drop_schemas(&mut self, indices: Range<u64>) {
+        if indices.is_empty() {
+            return;
+        }
+        self.directory().remove_node_schemas(indices);
+        let Parts { directory, meta, .. } = &mut self.parts;
+        if !directory::has_schema(*directory, meta.last_node.schema) {
+            // The last node goes on with other names.
+            meta.last_node.schema = 0;
+        }
     }
 
     /// Removes an entry. False if there is none of the id.
@@ -244,6 +291,7 @@ impl<'h> StreamEdit<'h> {
         }
         self.change();
         entries::remove(&mut self.arena, &mut self.parts, found.rank);
+        self.drop_schema_of(id);
         true
     }
 
@@ -258,6 +306,7 @@ impl<'h> StreamEdit<'h> {
         if count > 0 {
             self.change();
             entries::remove_first(&mut self.arena, &mut self.parts, count);
+            self.drop_schemas_before_first();
         }
     }
 

@@ -41,7 +41,7 @@ const META_NUMBERS: usize = 12;
 const SCHEMA_BITS: u32 = 32;
 const SCHEMA_MASK: u64 = (1 << SCHEMA_BITS) - 1;
 
-const _: () = assert!(super::SCHEMA_COUNT_MAX <= SCHEMA_MASK);
+const _: () = assert!(super::SCHEMA_NUMBER_MAX <= SCHEMA_MASK);
 
 /// Content of the root besides its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

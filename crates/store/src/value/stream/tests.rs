@@ -481,28 +481,31 @@ fn a_copy_shares_nothing_and_both_are_freed() {
     model.check();
 }
 
-/// Names of each node that no other has, and that are longer than those that become a schema by
-/// themselves; each fifth entry has names of its own.
-#[test]
-fn names_that_a_node_shares_are_stored_once_however_many_there_are() {
-    const NODES: u64 = 300;
-    const NODE_ENTRIES: u64 = 20;
-    const NAME_BYTES: usize = 5000;
-    let id = |node: u64, entry: u64| StreamId { ms: 1 + node, seq: entry };
-    let fields_of = |node: u64, value: u64| -> FieldList {
-        vec![(format!("{node:0>NAME_BYTES$}").into_bytes(), value.to_string().into_bytes())]
-    };
-    let mut random = Random(5);
+const NODES: u64 = 300;
+const NODE_ENTRIES: u64 = 20;
+const NAME_BYTES: usize = 5000;
+
+fn shared_id(node: u64, entry: u64) -> StreamId {
+    StreamId { ms: 1 + node, seq: entry }
+}
+
+fn shared_fields(node: u64, value: u64) -> FieldList {
+    vec![(format!("{node:0>NAME_BYTES$}").into_bytes(), value.to_string().into_bytes())]
+}
+
+/// Nodes with names that no other has, and that are longer than those that become a searched
+/// schema; each fifth entry has names of its own.
+fn with_shared_names() -> Model {
     let mut model = Model::new();
     for node in 0..NODES {
         model.edit(|edit, plain| {
             edit.end_node();
             let mut shared = SharedNames::default();
             for entry in 0..NODE_ENTRIES {
-                let mut fields = fields_of(node, entry);
+                let mut fields = shared_fields(node, entry);
                 if entry % 5 == 4 {
                     fields[0].0 = format!("own-{}", node % 100).into_bytes();
-                    push(edit, id(node, entry), &fields, 0);
+                    push(edit, shared_id(node, entry), &fields, 0);
                 } else {
                     let names = fields.iter().map(|(name, _)| name.as_slice());
                     let names = names.filter(|_| {
@@ -510,12 +513,18 @@ fn names_that_a_node_shares_are_stored_once_however_many_there_are() {
                         true
                     });
                     let values = fields.iter().map(|(_, value)| value.as_slice());
-                    edit.push_shared(id(node, entry), names, values, &mut shared);
+                    edit.push_shared(shared_id(node, entry), names, values, &mut shared);
                 }
-                plain.push(id(node, entry), fields, NODE_ENTRIES);
+                plain.push(shared_id(node, entry), fields, NODE_ENTRIES);
             }
         });
     }
+    model
+}
+
+#[test]
+fn names_that_a_node_shares_are_stored_once_however_many_there_are() {
+    let (mut random, mut model) = (Random(5), with_shared_names());
     model.check();
     model.check_entries(&mut random);
     let bytes = model.view().bytes();
@@ -524,18 +533,80 @@ fn names_that_a_node_shares_are_stored_once_however_many_there_are() {
     // Entries behind those that began a node begin it, whatever the number of their schema.
     model.edit(|edit, plain| {
         for node in 0..NODES {
-            assert!(edit.remove(id(node, 0)) && plain.remove(id(node, 0)));
+            assert!(edit.remove(shared_id(node, 0)) && plain.remove(shared_id(node, 0)));
         }
     });
     // An entry with the names of the last node shares them with it.
     model.edit(|edit, plain| {
-        let fields = fields_of(NODES - 1, 0);
-        push(edit, id(NODES, 0), &fields, 0);
-        plain.push(id(NODES, 0), fields, u64::MAX);
+        let fields = shared_fields(NODES - 1, 0);
+        push(edit, shared_id(NODES, 0), &fields, 0);
+        plain.push(shared_id(NODES, 0), fields, u64::MAX);
     });
-    assert!(model.view().bytes() < bytes, "no names were added");
+    assert!(model.view().bytes() <= bytes, "no names were added");
     model.check();
     model.check_entries(&mut random);
+}
+
+#[test]
+fn names_that_a_node_shares_go_with_the_last_of_its_entries() {
+    let (mut random, mut model) = (Random(7), with_shared_names());
+    let bytes = model.view().bytes();
+    // Of each odd node, from its front or its end.
+    model.edit(|edit, plain| {
+        for node in (1..NODES - 1).step_by(2) {
+            for step in 0..NODE_ENTRIES {
+                let entry = if node % 4 == 1 { step } else { NODE_ENTRIES - 1 - step };
+                let id = shared_id(node, entry);
+                assert!(edit.remove(id) && plain.remove(id));
+            }
+        }
+    });
+    model.check();
+    model.check_entries(&mut random);
+    assert!(model.view().bytes() < bytes * 5 / 8, "{} of {bytes}", model.view().bytes());
+    // Trimming all but the last two nodes, then the last one, then all.
+    let mut trim = |model: &mut Model, kept: u64| {
+        let count = model.view().len() - kept;
+        model.edit(|edit, plain| {
+            edit.remove_first(count);
+            for _ in 0..count {
+                let first = plain.entries.keys().next().copied();
+                assert!(first.is_some_and(|first| plain.remove(first)));
+            }
+        });
+        model.check();
+        model.check_entries(&mut random);
+        model.view().bytes()
+    };
+    let bytes = [21, 20, 1, 0].map(|kept| trim(&mut model, kept));
+    let name_bytes = NAME_BYTES as u64;
+    assert!(bytes[0] > 2 * name_bytes && bytes[1] < bytes[0] - name_bytes, "{bytes:?}");
+    assert!((name_bytes..2 * name_bytes).contains(&bytes[2]), "{bytes:?}");
+    assert!(bytes[3] < bytes[2] - name_bytes, "{bytes:?}");
+}
+
+/// A node may go on with other names once those that it shared are gone.
+#[test]
+fn a_node_goes_on_without_the_names_that_it_shared() {
+    let fields: FieldList = vec![(vec![b'n'; 5000], b"v".to_vec())];
+    let id = |seq: u64| StreamId { ms: 1, seq };
+    let mut model = Model::new();
+    for _ in 0..3 {
+        model.edit(|edit, plain| {
+            edit.end_node();
+            let names = fields.iter().map(|(name, _)| name.as_slice());
+            let values = fields.iter().map(|(_, value)| value.as_slice());
+            let first = id(edit.state().last_id.seq + 1);
+            edit.push_shared(first, names, values, &mut SharedNames::default());
+            plain.push(first, fields.clone(), 0);
+            assert!(edit.remove(first) && plain.remove(first));
+            let second = id(first.seq + 1);
+            push(edit, second, &fields, 0);
+            plain.push(second, fields.clone(), u64::MAX);
+        });
+        model.check();
+    }
+    model.check_entries(&mut Random(6));
 }
 
 /// Entries `0-N` have ties alone to tell them apart.

@@ -13,7 +13,7 @@ use crate::tree::sorted::check_sorted;
 use crate::value::collection::Collection;
 use crate::value::kind::Kind;
 
-use super::directory::{self, Consumer, Directory, GROUPS, Group};
+use super::directory::{self, Consumer, Directory, GROUPS, Group, NodeSchemas};
 use super::edit::StreamEdit;
 use super::entries::{self, Entries, EntriesBack, Ids, StreamEntry};
 use super::id::StreamId;
@@ -291,11 +291,19 @@ impl<'g> Stream<'g> {
         });
         assert_eq!(lens, [pending_count; 2], "pending entries have groups and consumers");
         let names = self.group_count() + 2 * consumer_count;
-        let schemas = directory::schemas(self.parts.directory).count() as u64;
+        let of_nodes = NodeSchemas::of(self.parts.directory);
+        let searched = directory::searched_schemas(self.parts.directory).count() as u64;
+        let schemas = searched + of_nodes.count;
         let directory = self.parts.directory;
         let elements =
             directory.map_or(0, |root| crate::tree::order::sums::<Directory>(root.node()).measure);
         assert_eq!(elements, names + schemas, "the directory holds what is referred to");
+        for index in 0..of_nodes.count {
+            let [first, end] = [index, index + 1].map(|index| of_nodes.first_entry(index));
+            let entry = first.and_then(|first| self.iter_from(self.count_below(first)).next());
+            let entry = entry.expect("an entry may have the schema").id;
+            assert!(end.is_none_or(|end| entry < end), "the schema of {first:?} has no entry");
+        }
     }
 }
 

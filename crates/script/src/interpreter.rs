@@ -272,6 +272,19 @@ impl Interpreter {
         }
     }
 
+    /// Sets the limit for one of the suspended runs to go on. Garbage is collected when that is
+    /// due, but for that of a run that has ended since and might hold more: it must not be what
+    /// exceeds the limit of the others.
+    fn limit_to_suspended(&mut self) {
+        let limit_before = self.vm.heap.budget.limit_bytes;
+        self.set_limit(self.suspended.len());
+        let heap = &self.vm.heap;
+        let limit = heap.budget.limit_bytes;
+        if limit < limit_before && heap.budget.used_bytes.max(heap.threshold_bytes) > limit {
+            self.collect();
+        }
+    }
+
     /// Compiles a script; a shebang is skipped, and lines keep their numbers.
     ///
     /// # Errors
@@ -422,8 +435,7 @@ impl Interpreter {
 
     /// Goes on with a suspended run.
     pub fn resume(&mut self, run: Run, host: &mut dyn Host) -> Progress {
-        // The run is one of those that are suspended, and collects garbage when that is due.
-        self.set_limit(self.suspended.len());
+        self.limit_to_suspended();
         let number = run.0;
         let (Some(index), Some(parked)) = (
             self.suspended.iter().position(|suspension| suspension.run == number),

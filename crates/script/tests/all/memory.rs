@@ -1,5 +1,7 @@
 //! Memory of a run: garbage is collected before it exceeds the limit, and code counts.
 
+use tidemill_script::{Progress, Protocol, Reply};
+
 use crate::harness::{Store, answer, interpreter, run, shown};
 
 /// Code of some 2 MB in one function within another one.
@@ -47,4 +49,34 @@ fn garbage_is_collected_near_the_limit() {
     let source = "local t = {} for i = 1, 4 do t[i] = string.rep(i, 13.5e6) end \
                   for i = 1, 3e5 do local x = {} end return 1";
     assert_eq!(answer(source), ":1");
+}
+
+/// Of two runs, one may hold more than the limit of each.
+#[test]
+fn garbage_of_an_ended_run_is_not_what_exceeds_the_limit() {
+    let mut interpreter = interpreter();
+    let mut host = Store { suspend_every: Some(1), ..Store::default() };
+    let mut begin = |host: &mut Store, source: &str| {
+        let script = interpreter.compile(source.as_bytes()).expect("it compiles");
+        match interpreter.start(script, &[], &[], Protocol::Resp2, host) {
+            Progress::Suspended(run) => run,
+            ended => panic!("{ended:?}"),
+        }
+    };
+    let large = begin(
+        &mut host,
+        "for i = 1, 1e5 do end local t = {} for i = 1, 3 do t[i] = string.rep(i, 13.5e6) end \
+         collectgarbage() for i = 4, 5 do t[i] = string.rep(i, 13.5e6) end return #t",
+    );
+    let small = begin(
+        &mut host,
+        "for i = 1, 1e5 do end local t = {} for i = 1, 100 do t[i] = {} end return #t",
+    );
+    for (run, count) in [(large, 5), (small, 100)] {
+        let mut progress = interpreter.resume(run, &mut host);
+        while let Progress::Suspended(run) = progress {
+            progress = interpreter.resume(run, &mut host);
+        }
+        assert_eq!(progress, Progress::Done(Reply::Integer(count)));
+    }
 }

@@ -355,32 +355,67 @@ func TestConfigSet_RemovesNoHistoryOfAnotherLog(t *testing.T) {
 	waitFor(t, "the end of the rewrite", func() bool {
 		return information(t, conn, "aof_rewrite_in_progress") == 0
 	})
-	files := func(directory string) string {
-		t.Helper()
-		var all strings.Builder
-		names, err := filepath.Glob(filepath.Join(directory, "appendonlydir", "*"))
-		if err != nil || len(names) == 0 {
-			t.Fatal(names, err)
-		}
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintf(&all, "%s: %q\n", filepath.Base(name), text)
-		}
-		return all.String()
-	}
-	own, before := files(server.Directory), files(other.Directory)
+	own, before := logFiles(t, server.Directory), logFiles(t, other.Directory)
 	if !strings.Contains(own, "appendonly.aof.1.base.rdb:") {
 		t.Fatalf("no history:\n%s", own)
 	}
 	expectOK(t, conn, "CONFIG", "SET", "appendonly", "no")
 	expectOK(t, conn, "CONFIG", "SET", "dir", other.Directory)
 	expectOK(t, conn, "CONFIG", "SET", "aof-disable-auto-gc", "no")
-	if behind := files(other.Directory); behind != before {
+	if behind := logFiles(t, other.Directory); behind != before {
 		t.Errorf("before:\n%sbehind:\n%s", before, behind)
 	}
+}
+
+// Nor in one that has the log of a server that has ended, when the log is to be switched on there
+// once a save is over.
+func TestConfigSet_RemovesNoHistoryOfAnOlderLog(t *testing.T) {
+	older := instance.Start(t, instance.Subject, "--appendonly", "yes")
+	do(t, older.Dial(t), "SET", "k", "v")
+	if err := older.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	server := instance.Start(t, instance.Subject, "--enable-protected-configs", "yes",
+		"--appendonly", "yes", "--aof-disable-auto-gc", "yes")
+	conn := server.Dial(t)
+	do(t, conn, "BGREWRITEAOF")
+	waitFor(t, "the end of the rewrite", func() bool {
+		return information(t, conn, "aof_rewrite_in_progress") == 0
+	})
+	for number := range 50 {
+		do(t, conn, "SET", strconv.Itoa(number), "v")
+	}
+	before := logFiles(t, older.Directory)
+	expectOK(t, conn, "CONFIG", "SET", "appendonly", "no", "rdb-key-save-delay", "200000")
+	expectOK(t, conn, "CONFIG", "SET", "dir", older.Directory)
+	do(t, conn, "BGSAVE")
+	expectOK(t, conn, "CONFIG", "SET", "appendonly", "yes", "aof-disable-auto-gc", "no")
+	behind := logFiles(t, older.Directory)
+	if information(t, conn, "rdb_bgsave_in_progress") != 1 {
+		t.Fatal("the save is over")
+	}
+	if behind != before {
+		t.Errorf("before:\n%sbehind:\n%s", before, behind)
+	}
+	expectOK(t, conn, "CONFIG", "SET", "rdb-key-save-delay", "0")
+}
+
+// logFiles returns names and contents of the files of a log.
+func logFiles(t *testing.T, directory string) string {
+	t.Helper()
+	var all strings.Builder
+	names, err := filepath.Glob(filepath.Join(directory, "appendonlydir", "*"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&all, "%s: %q\n", filepath.Base(name), text)
+	}
+	return all.String()
 }
 
 // No rewrite of the log begins in a directory that the process may leave again.

@@ -76,7 +76,7 @@ impl Durability {
             Box::new(move |failure| note_failure(&failing, failure)),
         );
         log.configure(policy(config), config.annotates_time);
-        log.keep_history(config.keeps_history, || false);
+        log.keep_history(config.keeps_history);
         Durability {
             journal,
             log: Arc::new(log),
@@ -427,10 +427,9 @@ impl Durability {
     }
 
     /// Keeps files of the log's past or not; to be called while the configuration is changed, and
-    /// with it the directory. Nothing is removed from one that may be another server's. Blocks on
-    /// the disk if there is something to remove.
+    /// with it the directory. Blocks on the disk if there is something to remove.
     pub(crate) fn keep_history(&self, keeps: bool) {
-        self.log.keep_history(keeps, || self.has_directory());
+        self.log.keep_history(keeps);
     }
 
     /// True if the sync of each second is left out for now.

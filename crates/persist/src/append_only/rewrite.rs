@@ -294,11 +294,11 @@ impl AppendOnlyFile {
         self.forget_failure();
     }
 
-    /// Keeps files of the past or not, for tests. They are removed only if the directory is that
-    /// of this log (`is_own`): the manifest in memory is not that of another one. Blocks on the
-    /// disk if there are some.
-    pub fn keep_history(&self, keeps: bool, is_own: impl FnOnce() -> bool) {
-        if self.set_keeps_history(keeps) && !keeps && is_own() {
+    /// Keeps files of the past or not, for tests. They are removed at once if the log is written:
+    /// before, the manifest in memory may be that of a directory which was left. Blocks on the disk
+    /// if there are some.
+    pub fn keep_history(&self, keeps: bool) {
+        if self.set_keeps_history(keeps) && !keeps && self.is_written() {
             self.remove_history(&mut lock(&self.manifest));
         }
     }

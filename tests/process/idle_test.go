@@ -155,3 +155,14 @@ func TestTCPKeepalive_IsAskedOfTheKernel(t *testing.T) {
 		}
 	})
 }
+
+// A script runs for longer than clients may be idle.
+func TestTimeout_SparesAClientWhoseScriptRuns(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--timeout", "1")
+	script := "local t = os.clock() while os.clock() < t + 3 do end " +
+		"return redis.call('set', 'k', 'v')"
+	expectOK(t, server.Dial(t), "EVAL", script, "1", "k")
+	if reply := do(t, server.Dial(t), "GET", "k"); string(reply.Text) != "v" {
+		t.Errorf("GET: %s", reply)
+	}
+}

@@ -399,7 +399,8 @@ pub const SCRIPT_STEP_US_MAX: u64 = 5_000_000;
 /// and tells those so far.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of lines for the log that a script keeps until it counts; with more it writes them.
+/// Bytes of lines for the log, and of lines for monitors, that a script keeps until it counts; with
+/// more it writes them.
 pub const RUN_LINES_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that a kept line takes beside its text.

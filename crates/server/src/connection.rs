@@ -188,13 +188,15 @@ impl Connection {
     }
 
     /// True if `timeout` ends the client: nothing was transferred either way for longer, and the
-    /// client does not wait for the server. Called at each tick, with a monotonic time.
+    /// client does not wait for the server or for its script. Called at each tick, with a
+    /// monotonic time.
     pub(crate) fn has_idled(&mut self, timeout_ms: u64, now_ms: u64) -> bool {
         let client = &self.session.client;
         let idle_ms =
             self.idleness.at(now_ms, client.input_bytes.value() + client.output_bytes.value());
         idle_ms > timeout_ms
             && !self.state.is_waiting()
+            && !self.session.has_pending_script()
             && !self.session.is_monitor
             && !self.session.is_subscriber
     }

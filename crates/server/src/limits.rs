@@ -305,6 +305,6 @@ pub(crate) const MIGRATION_IDLE_SECONDS_MAX: u64 = 10;
 /// Longest line that a target of `MIGRATE` may answer.
 pub(crate) const MIGRATION_ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Most bytes of a file that the configuration names, as of users or certificates: a device has no
-/// end.
+/// Most bytes of a pipe or device that the configuration names, as for users or certificates: it
+/// may have no end.
 pub const CONFIGURED_FILE_BYTES_MAX: u64 = 64 << 20;

@@ -428,7 +428,8 @@ fn register(
     );
     let tracking = session.tracking.as_deref();
     let tracker = tracking.and_then(SessionTracking::of_reads).filter(|_| is_registered(command));
-    let waiter = Arc::new(waiter.tracked(tracker.cloned(), session.is_noloop()).sent_as(sent));
+    let waiter = waiter.tracked(tracker.cloned(), session.is_noloop()).touching(!session.no_touch);
+    let waiter = Arc::new(waiter.sent_as(sent));
     for key in waiter.keys() {
         let slot = SlotNumber::of_key(key);
         let side = unit.lock(slot).expect("a blocking command locks all its keys").side();

@@ -265,30 +265,29 @@ impl<E> Executor<'_, '_, E> {
         command: &'static Command,
         args: &ArgumentView<'_>,
     ) -> Option<Vec<u8>> {
-        let is_shown = self.shared.monitors.is_watched()
-            && !command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
+        let is_shown =
+            self.shows_scripts() && !command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
         is_shown.then(|| {
             let (now_us, database) = (self.shared.clock.wall_us(), self.session.database);
             monitor::line(now_us, database, "lua", shown_arguments(command, *args))
         })
     }
 
-    /// Shows a script and the lines of its commands to those who watch.
-    pub(crate) fn show_script(
+    /// The line of a script for those who watch, if anybody does.
+    pub(crate) fn script_line(
         &self,
         command: &'static Command,
         args: &ArgumentView<'_>,
-        lines: &[Vec<u8>],
-    ) {
-        if !self.shared.monitors.is_watched() || self.worker.replays() {
-            return;
-        }
-        let (now_us, client) = (self.shared.clock.wall_us(), &self.session.client);
-        let shown = shown_arguments(command, *args);
-        let line = monitor::line(now_us, self.session.database, &client.address, shown);
-        for line in std::iter::once(&line).chain(lines) {
-            self.shared.monitors.send(&self.shared.lanes, &line.clone().into());
-        }
+    ) -> Option<Vec<u8>> {
+        self.shows_scripts().then(|| {
+            let (now_us, client) = (self.shared.clock.wall_us(), &self.session.client);
+            let shown = shown_arguments(command, *args);
+            monitor::line(now_us, self.session.database, &client.address, shown)
+        })
+    }
+
+    fn shows_scripts(&self) -> bool {
+        self.shared.monitors.is_watched() && !self.worker.replays()
     }
 
     /// Notes all about a command that took several turns; monitors have seen it.

@@ -15,10 +15,10 @@ use crate::telemetry::shown_arguments;
 use crate::worker::session::ReplyMode;
 
 impl<E: ReadSide> Executor<'_, '_, E> {
-    /// True if the client's replies may be made in pieces.
+    /// True if the client's replies may be made in pieces. `HOTKEYS` measures whole ones.
     pub(crate) fn takes_pieces(&self) -> bool {
         let is_pushed = self.session.is_subscriber || self.session.may_have_pushes;
-        let is_limited = self.worker.limits_output || is_pushed;
+        let is_limited = self.worker.limits_output || is_pushed || self.shared.hot_keys.is_on();
         !is_limited && self.session.reply_mode == ReplyMode::On
     }
 

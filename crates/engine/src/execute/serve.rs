@@ -257,7 +257,7 @@ fn serve_one<'k>(
     let mut unit = unit;
     register_waiter(shared, &mut unit, waiter);
     let ((outcome, mut unit), changed) = worker.serve(waiter, |worker| {
-        let caller = Caller::blocked_client(shared, worker, &mut reply, waiter.database, key);
+        let caller = Caller::blocked_client(shared, worker, &mut reply, waiter, key);
         let access = Access::Locked(unit);
         let mut cx = caller.calls((waiter.command, &args), section, access, KeyHashes::None);
         let outcome = handler(&mut cx);

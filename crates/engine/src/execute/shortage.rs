@@ -37,9 +37,13 @@ impl<E: Enter> Executor<'_, '_, E> {
         id: Option<CommandId>,
         view: &ArgumentView<'_>,
     ) -> Result<(), CommandError> {
-        let registers = id.is_some_and(|id| registers_arguments(self.shared.commands.command(id)));
+        let command = id.map(|id| self.shared.commands.command(id));
+        let registers = command.is_some_and(registers_arguments);
+        // A run that is suspended keeps its request.
+        let is_script = command.is_some_and(|command| command.scope == Scope::Script);
         let copy_count = u64::from(self.session.transaction.is_some())
             + 4 * u64::from(self.shared.monitors.is_watched())
+            + u64::from(is_script)
             + REGISTERED_COPIES * u64::from(registers);
         self.check_room(request_bytes(view), view.len(), copy_count)
     }
@@ -84,11 +88,14 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// Answers an error in the place of a command, which is not looked at.
     #[cold]
-    pub(crate) fn refuse(&mut self, error: &CommandError) -> Step {
+    pub(crate) fn refuse(&mut self, id: Option<CommandId>, error: &CommandError) -> Step {
         self.session.abort_transaction();
-        if self.session.reply_mode == ReplyMode::On {
-            self.error(error);
+        if let Some(id) = id {
+            self.worker.stats(self.shared).command(id).rejected.add(1);
         }
+        let (mode, mark) = (self.session.reply_mode, self.reply.mark());
+        self.error(error);
+        self.keep_silent(mode, mark);
         Step::Done
     }
 

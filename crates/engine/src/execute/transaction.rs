@@ -76,6 +76,11 @@ pub(crate) struct SuspendedTransaction {
 }
 
 impl SuspendedTransaction {
+    /// Memory of its commands' arguments. Takes time with their number.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.course.queued.iter().map(|queued| queued.arguments.allocated_bytes()).sum()
+    }
+
     /// Takes out the call of the script that is suspended.
     pub(crate) fn take_call(&mut self) -> (CommandId, OwnedArguments) {
         let queued = &mut self.course.queued[self.course.next];

@@ -397,7 +397,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         let before = self.take_pushes(before, request.id);
         let is_large = bytes >= LARGE_BYTES_MIN as usize;
         let step = match is_large.then(|| self.check_request_room(request.id, view)) {
-            Some(Err(error)) => self.refuse(&error),
+            Some(Err(error)) => self.refuse(request.id, &error),
             _ => self.execute_measured((index, before), request, view),
         };
         if alone {
@@ -550,7 +550,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Takes a reply back that `CLIENT REPLY` does not want; `before` was the mode when the command
     /// began.
     #[inline]
-    fn keep_silent(&mut self, before: ReplyMode, mark: Mark) {
+    pub(crate) fn keep_silent(&mut self, before: ReplyMode, mark: Mark) {
         let now = self.session.reply_mode;
         if before == ReplyMode::On && now == ReplyMode::On {
             return;
@@ -603,7 +603,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         if self.session.may_have_pushes
             && let Err(place) = self.register_reads(command, args)
         {
-            return Step::Wait(place);
+            return self.settle(id, Err(Stop::wait(place)), self.reply.len());
         }
         let before = self.reply.len();
         if command.name == "exec" && self.session.transaction.is_some() {

@@ -70,9 +70,9 @@ pub struct Client {
     /// Topics that it subscribes to, by [`TopicKind`](crate::pubsub::TopicKind).
     pub subscriptions: [AtomicU64; 3],
     /// Memory of the watched keys, of the wait in a blocking command, of the topics that it
-    /// subscribes to, of prefixes of which it is told changes, registrations included, and of its
-    /// texts.
-    registered_bytes: [AtomicU64; 5],
+    /// subscribes to, of prefixes of which it is told changes, registrations included, of its
+    /// texts, and of the request of its suspended script.
+    registered_bytes: [AtomicU64; 6],
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
     /// True while its command waits until a pause is over.
@@ -380,7 +380,14 @@ impl Client {
         self.registered_bytes[0].store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Memory of its registrations: watched keys, the keys of a wait, topics, prefixes, texts.
+    /// Lets others see what the request of its suspended script takes; 0 without one.
+    pub(crate) fn note_suspended(&self, bytes: u64) {
+        // Relaxed: for others' information only.
+        self.registered_bytes[5].store(bytes, Ordering::Relaxed);
+    }
+
+    /// Memory of what it has besides its buffers: watched keys, the keys of a wait, topics,
+    /// prefixes, texts, the request of a suspended script.
     #[must_use]
     pub fn registered_bytes(&self) -> u64 {
         // Relaxed: for others' information only.

@@ -79,6 +79,8 @@ pub struct Waiter {
     pub tracker: Option<Arc<Tracker>>,
     /// Its own changes are not told to it.
     pub is_noloop: bool,
+    /// Its command counts as a use of the keys that it reads.
+    pub touches: bool,
 }
 
 impl Waiter {
@@ -109,7 +111,14 @@ impl Waiter {
             block,
             tracker: None,
             is_noloop: false,
+            touches: true,
         }
+    }
+
+    /// The wait of a client that may have set `CLIENT NO-TOUCH`.
+    #[must_use]
+    pub(crate) fn touching(self, touches: bool) -> Waiter {
+        Waiter { touches, ..self }
     }
 
     /// The wait of a client that tracks keys.

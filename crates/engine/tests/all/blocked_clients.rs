@@ -344,3 +344,21 @@ fn timeouts_are_read_as_by_valkey() {
         assert_eq!(reply, format!("-ERR timeout {error}"), "{timeout}");
     }
 }
+
+#[test]
+fn a_client_that_leaves_keys_untouched_does_so_when_it_is_served() {
+    for (touch, idle_s) in [("ON", 60), ("OFF", 0)] {
+        let mut server = Server::new(1, NOW_MS);
+        let (waiting, caller) = (server.connect(0), server.connect(0));
+        call(&mut server, caller, "XADD other * f v");
+        server.clock.advance_ms(60_000);
+        call(&mut server, waiting, &format!("CLIENT NO-TOUCH {touch}"));
+        call(&mut server, waiting, "XREAD BLOCK 0 STREAMS stream other $ $");
+        server.clock.advance_ms(if touch == "ON" { 0 } else { 60_000 });
+        call(&mut server, caller, "XADD stream * f v");
+        server.settle();
+        assert!(output(&mut server, waiting).contains("stream"));
+        let idle = call(&mut server, caller, "OBJECT IDLETIME other");
+        assert_eq!(idle, format!(":{idle_s}"), "NO-TOUCH {touch}");
+    }
+}

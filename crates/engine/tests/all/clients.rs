@@ -191,7 +191,6 @@ fn debug_commands_run_within_a_transaction() {
     assert_eq!(server.call(client, &["DBSIZE"]), ":4\r\n");
 }
 
-/// Words of a client's line that are about its watched keys.
 /// A name of any length would outlast its client there, once for each entry.
 #[test]
 fn long_names_are_cut_in_logs() {
@@ -208,6 +207,7 @@ fn long_names_are_cut_in_logs() {
     assert!(entries.contains("name=nnn") && entries.len() < 17_000, "{}", entries.len());
 }
 
+/// Words of a client's line that are about its watched keys.
 fn watch_words(server: &mut Server, asker: u64, client: u64) -> String {
     let line = server.call(asker, &["CLIENT", "LIST", "ID", &client.to_string()]);
     let is_asked = |word: &&str| word.starts_with("flags=") || word.starts_with("watch=");

@@ -134,3 +134,17 @@ fn wrong_arguments_are_refused_as_by_redis() {
     let arity = "-ERR wrong number of arguments for 'hotkeys|get' command\r\n";
     assert_eq!(server.call(client, &["HOTKEYS", "GET", "x"]), arity);
 }
+
+#[test]
+fn bytes_of_a_long_reply_count() {
+    let mut server = Server::new(1, START_MS);
+    let client = server.connect(0);
+    for _ in 0..10 {
+        let elements = vec!["v"; 1_000];
+        server.call(client, &[&["RPUSH", "list"], &elements[..]].concat());
+    }
+    server.call(client, &["HOTKEYS", "START", "METRICS", "1", "NET"]);
+    let reply = server.call(client, &["LRANGE", "list", "0", "-1"]);
+    let bytes: usize = field(&mut server, client, "total-net-bytes").parse().expect("a number");
+    assert!(bytes > reply.len(), "{bytes} of {}", reply.len());
+}

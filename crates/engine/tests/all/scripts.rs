@@ -524,6 +524,91 @@ fn a_walk_that_is_refused_beside_a_busy_script_is_not_gone_on_with() {
     }
 }
 
+#[test]
+fn a_client_that_tracks_keys_hears_of_a_busy_script() {
+    let script = ["redis.call('set', KEYS[1], 'new')", LONG].concat();
+    let mut server = Server::new(1, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(0));
+    server.call(other, &["HELLO", "3"]);
+    server.call(other, &["CLIENT", "TRACKING", "ON"]);
+    begin_long(&mut server, client, &eval(&script, &["k"]));
+    assert_eq!(server.turn_once(other, b"GET k\r\n"), Next::WakeUp(WakeUp::Message));
+    // Beyond `busy-reply-threshold`.
+    server.clock.advance_ms(6_000);
+    assert_eq!(server.turn_once(other, b""), Next::Input { wanted: 1 });
+    assert!(server.take_output(other).starts_with("-BUSY"));
+    end_long(&mut server, client);
+    assert_eq!(server.call(other, &["GET", "k"]), "$3\r\nnew\r\n");
+}
+
+#[test]
+fn monitors_are_shown_a_long_script_while_it_runs() {
+    const CALLS: usize = 40_000;
+    let calls = format!("for i = 1, {CALLS} do redis.call('ping') end");
+    let mut server = Server::new(1, NOW_MS);
+    let (client, monitor) = (server.connect(0), server.connect(0));
+    server.call(monitor, &["MONITOR"]);
+    begin_long(&mut server, client, &eval(&[&calls, LONG].concat(), &[]));
+    let mut seen = String::new();
+    for _ in 0..300 {
+        server.settle();
+        seen += &server.take_output(monitor);
+        if seen.lines().count() > CALLS / 2 {
+            break;
+        }
+        let clock = (1, Duration::from_millis(30));
+        let next = beside_clock(&mut server, clock, |server| server.turn_once(client, b""));
+        assert_eq!(next, Next::Turn, "it runs");
+    }
+    let lines: Vec<&str> = seen.lines().collect();
+    assert!(lines.first().is_some_and(|line| line.contains("\"EVAL\"")), "{:?}", lines.first());
+    assert!(lines.len() > CALLS / 2, "{} lines", lines.len());
+    end_long(&mut server, client);
+    server.settle();
+    let seen = seen + &server.take_output(monitor);
+    assert_eq!(seen.matches("\"ping\"").count(), CALLS);
+    assert_eq!(seen.matches("\"EVAL\"").count(), 1);
+}
+
+#[test]
+fn monitors_are_shown_a_transaction_whose_script_took_several_turns() {
+    let mut server = Server::new(1, NOW_MS);
+    let (client, monitor) = (server.connect(0), server.connect(0));
+    server.call(monitor, &["MONITOR"]);
+    server.call(client, &["MULTI"]);
+    let call = String::from_utf8(eval(LONG, &[])).expect("it is text");
+    begin_long(&mut server, client, (call + "EXEC\r\n").as_bytes());
+    end_long(&mut server, client);
+    server.settle();
+    let seen = server.take_output(monitor);
+    let shown = ["\"MULTI\"", "\"EVAL\"", "\"EXEC\""].map(|name| seen.matches(name).count());
+    assert_eq!(shown, [1; 3], "{seen}");
+}
+
+#[test]
+fn the_request_of_a_suspended_script_is_memory_of_its_client() {
+    for in_transaction in [false, true] {
+        let large = "v".repeat(1 << 20);
+        let mut server = Server::new(1, NOW_MS);
+        let (client, other) = (server.connect(0), server.connect(0));
+        let mut call = eval(LONG, &["k", &large]);
+        if in_transaction {
+            server.call(client, &["MULTI"]);
+            call.extend_from_slice(b"EXEC\r\n");
+        }
+        begin_long(&mut server, client, &call);
+        let memory = |server: &mut Server| {
+            let list = server.call(other, &["CLIENT", "LIST", "ID", &client.to_string()]);
+            let (_, behind) = list.split_once("tot-mem=").expect("a field of each client");
+            behind.split(' ').next().and_then(|digits| digits.parse().ok()).unwrap_or(0_usize)
+        };
+        let kept = memory(&mut server);
+        assert!((large.len()..2 * large.len()).contains(&kept), "{kept}");
+        end_long(&mut server, client);
+        assert!(memory(&mut server) < large.len() / 2, "{}", memory(&mut server));
+    }
+}
+
 /// Figures of `INFO`; 0 for a command that nobody has called.
 fn figures<const N: usize>(server: &mut Server, client: u64, names: [&str; N]) -> [u64; N] {
     let info = server.call(client, &["INFO", "stats", "commandstats"]);

@@ -1,5 +1,5 @@
-//! Configuration files on the disk. Everything here blocks; none of it runs on a worker after start
-//! but a rewrite, which an administrator asked for.
+//! Configuration files on the disk. Everything here blocks; after start, it runs on a worker only
+//! for `CONFIG REWRITE`, `ACL LOAD`, `ACL SAVE` and `CONFIG SET` of certificates.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -42,10 +42,15 @@ impl Files for DiskFiles {
 ///
 /// # Errors
 ///
-/// It cannot be read, or has no end within 64 MiB, as a device may not have.
+/// It cannot be read, or is a pipe or a device that has no end within 64 MiB.
 pub(crate) fn read_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
     let mut contents = Vec::new();
-    File::open(path)?.take(CONFIGURED_FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
+    if file.metadata()?.is_file() {
+        file.read_to_end(&mut contents)?;
+        return Ok(contents);
+    }
+    file.take(CONFIGURED_FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
     if contents.len() as u64 > CONFIGURED_FILE_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
     }

@@ -71,6 +71,10 @@ impl<F: Flavour> EventLoop<F> {
         // Relaxed: for others' information only. Having waited is not having idled.
         client.last_command_ms.store(worker.now_ms(), Ordering::Relaxed);
         if connection.session.wants_late_reply() {
+            let bytes = reply.len();
+            if bytes >= self.config.fresh_bytes_min && self.exceeds_at_once(index, bytes) {
+                return self.close_for_output(index);
+            }
             self.append_reply(index, &mut reply);
         }
         self.resume(index);

@@ -129,7 +129,7 @@ impl<F: Flavour> EventLoop<F> {
     /// in Valkey, they count before the socket takes them: a limit also says how much a client may
     /// ask for at once.
     #[cold]
-    fn exceeds_at_once(&self, index: usize, fresh_bytes: usize) -> bool {
+    pub(super) fn exceeds_at_once(&self, index: usize, fresh_bytes: usize) -> bool {
         let connection = &self.connections[index];
         let limit = self.config.output_limit(&connection.session);
         let mut bytes = (connection.backlog_bytes() + fresh_bytes) as u64;

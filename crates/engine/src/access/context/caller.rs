@@ -9,6 +9,7 @@ use crate::access::key_hashes::KeyHashes;
 use crate::command::Command;
 use crate::long_reply::LongReply;
 use crate::shared::Shared;
+use crate::slots::waiter::Waiter;
 use crate::worker::Worker;
 use crate::worker::session::Session;
 
@@ -70,11 +71,11 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
         shared: &'k Shared,
         worker: &'g mut Worker,
         reply: &'g mut ReplyBuffer,
-        database: usize,
+        waiter: &Waiter,
         key: &'g [u8],
     ) -> Caller<'k, 'g> {
-        let server = Caller::server(shared, worker, reply, database);
-        Caller { touch: true, ready_key: Some(key), ..server }
+        let server = Caller::server(shared, worker, reply, waiter.database);
+        Caller { touch: waiter.touches, ready_key: Some(key), ..server }
     }
 
     /// Lets it wait for its keys or not.

@@ -452,7 +452,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         }
         self.state.notes.ran.push(id, elapsed_ns);
         if let Some(line) = self.executor.inner_line(command, args) {
-            self.state.notes.lines.push(line);
+            self.state.notes.shown.push(self.executor.shared, line);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Entries of logs that a run causes, until it counts.
 //!
 //! A run that begins anew has done nothing, so that whatever tells of its commands waits as they do
-//! themselves ([`super::ran`]): entries of `SLOWLOG` and `ACL LOG`, and the lines of `redis.log`. A
-//! log keeps its latest entries, so a run need keep no more of them. Latency events are told at
-//! once, of each attempt: the time has passed.
+//! themselves ([`super::ran`]): entries of `SLOWLOG` and `ACL LOG`, and lines of `redis.log` and of
+//! `MONITOR`. A log keeps its latest entries, so a run need keep no more of them. Latency events
+//! are told at once, of each attempt: the time has passed.
 
 use std::collections::VecDeque;
 
@@ -19,6 +19,33 @@ use crate::worker::Worker;
 struct Line {
     level: u8,
     text: Vec<u8>,
+}
+
+/// Lines of a run for monitors: its own, and those of its commands.
+#[derive(Debug, Default)]
+pub(super) struct ShownLines {
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl ShownLines {
+    /// Adds a line. When all take much memory, they are sent, and appear again if the run begins
+    /// anew.
+    pub(super) fn push(&mut self, shared: &Shared, line: Vec<u8>) {
+        self.bytes += line.len() + RUN_LINE_OVERHEAD_BYTES;
+        self.lines.push(line);
+        if self.bytes > RUN_LINES_BYTES_MAX {
+            self.send(shared);
+        }
+    }
+
+    /// Sends the lines so far.
+    pub(super) fn send(&mut self, shared: &Shared) {
+        self.bytes = 0;
+        for line in self.lines.drain(..) {
+            shared.monitors.send(&shared.lanes, &line.into());
+        }
+    }
 }
 
 /// Entries and lines of a run, each kind in its order.

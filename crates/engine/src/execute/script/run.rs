@@ -198,7 +198,9 @@ fn refuse<E: Enter>(
     request: Request<'_>,
     error: &CommandError,
 ) -> Step {
-    executor.show_script(request.command, request.args, &[]);
+    if let Some(line) = executor.script_line(request.command, request.args) {
+        executor.shared.monitors.send(&executor.shared.lanes, &line.into());
+    }
     executor.count_failed(request.id, 1);
     executor.error(error);
     Step::Done
@@ -291,6 +293,11 @@ pub(super) fn turn<'k, E: Enter>(
     outer_gate: Option<&ClosedGate<'k>>,
 ) -> Ended {
     let shared = executor.shared;
+    if let Begin::Start(_) = begin
+        && let Some(line) = executor.script_line(request.command, request.args)
+    {
+        state.notes.shown.push(shared, line);
+    }
     let mut interpreter = match executor.worker.scripts.take(shared, machine) {
         Ok(interpreter) => interpreter,
         Err(message) => {
@@ -458,7 +465,7 @@ fn answer<E: Enter>(
     executor.session.select(state.database);
     state.notes.ran.count(executor);
     state.notes.publish_logged((executor.shared, &*executor.worker));
-    executor.show_script(request.command, request.args, &state.notes.lines);
+    state.notes.shown.send(executor.shared);
     match result {
         Ok(reply) => {
             count_errors(executor, request, &reply);

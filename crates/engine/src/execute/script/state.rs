@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{KeyHash, SlotNumber, gate};
 
-use super::logged::Logged;
+use super::logged::{Logged, ShownLines};
 use super::prepare::Call;
 use super::ran::RanCommands;
 use crate::access::context::Lookups;
@@ -92,7 +92,7 @@ pub(super) struct RunNotes {
     /// Commands, for the statistics.
     pub(super) ran: RanCommands,
     /// Lines for monitors.
-    pub(super) lines: Vec<Vec<u8>>,
+    pub(super) shown: ShownLines,
     /// Entries of logs; none for most runs.
     logged: Option<Box<Logged>>,
 }

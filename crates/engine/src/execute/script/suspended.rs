@@ -61,6 +61,8 @@ pub(crate) struct PendingScript {
     /// The transaction of which it is a command.
     transaction: Option<Box<SuspendedTransaction>>,
     wants_reply: bool,
+    /// Memory of the request, or of all commands of the transaction, when it was suspended.
+    request_bytes: usize,
     elapsed_ns: u64,
 }
 
@@ -77,11 +79,15 @@ pub(super) fn keep<'k, E: Enter>(
     machine: Machine,
     (state, run): (RunState<'k>, Run),
 ) {
+    // Room for a large one was looked for before it ran.
+    let arguments = OwnedArguments::try_new(request.args)
+        .unwrap_or_else(|| OwnedArguments::new(request.args.iter()));
     let pending = PendingScript {
         id: request.id,
         command: request.command,
         how: request.how,
-        arguments: OwnedArguments::new(request.args.iter()),
+        request_bytes: arguments.allocated_bytes(),
+        arguments,
         suspended: Some(suspend(executor, machine, (state, run))),
         transaction: None,
         wants_reply: executor.session.reply_mode == ReplyMode::On,
@@ -96,6 +102,7 @@ pub(crate) fn keep_transaction<E: Enter>(
     suspended: Suspended,
     mut transaction: SuspendedTransaction,
 ) {
+    let request_bytes = transaction.queued_bytes();
     let (id, arguments) = transaction.take_call();
     let elapsed_ns = executor.worker.run.take_elapsed_ns(executor.shared.clock.monotonic_ns());
     let pending = PendingScript {
@@ -103,6 +110,7 @@ pub(crate) fn keep_transaction<E: Enter>(
         command: executor.shared.commands.command(id),
         how: how(executor, id),
         arguments,
+        request_bytes,
         suspended: Some(suspended),
         transaction: Some(Box::new(transaction)),
         wants_reply: executor.session.reply_mode == ReplyMode::On,
@@ -158,6 +166,8 @@ pub(super) fn suspend<'k, E: Enter>(
 
 fn put<E>(executor: &mut Executor<'_, '_, E>, pending: PendingScript) {
     executor.session.has_pending_script = true;
+    let reply = pending.transaction.as_ref().map_or(0, |kept| kept.reply.allocated_bytes());
+    executor.session.client.note_suspended((pending.request_bytes + reply) as u64);
     executor.worker.pending_scripts.insert(executor.session.id(), Box::new(pending));
 }
 
@@ -220,6 +230,7 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
             }
             Step::Done | Step::Blocked => {
                 self.session.end_attempts(self.shared, self.worker);
+                self.session.client.note_suspended(0);
                 let reply_bytes = self.reply.len() - before;
                 self.note_script(&pending, reply_bytes);
                 if !pending.wants_reply {
@@ -302,6 +313,8 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
                 self.session.show_transaction();
                 (pending.id, pending.command) = transaction.exec;
                 pending.arguments = OwnedArguments::new([&b"EXEC"[..]]);
+                // Scripts show themselves.
+                self.show(pending.command, &pending.arguments.view());
             }
             Ran::Suspended(suspended) => {
                 transaction.reply = reply;

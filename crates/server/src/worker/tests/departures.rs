@@ -174,3 +174,28 @@ fn push_for_a_client_that_is_about_to_arrive_waits_for_it() {
     server.idle();
     assert_eq!(peer.receive(), "+pushed\r\n");
 }
+
+/// As of one whose command finds the element there.
+#[test]
+fn a_client_that_waited_is_closed_for_a_reply_above_its_limit() {
+    for waits in [true, false] {
+        let mut server = Server::new();
+        let (mut reader, mut writer) = (server.connect(), server.connect());
+        writer.send("CONFIG SET client-output-buffer-limit \"normal 100000 0 0\"\r\n");
+        server.iterate();
+        assert_eq!(writer.receive(), "+OK\r\n");
+        let element = "v".repeat(150_000);
+        let push = format!("*3\r\n$5\r\nRPUSH\r\n$1\r\nq\r\n$150000\r\n{element}\r\n");
+        if waits {
+            reader.send("BLPOP q 0\r\n");
+            server.iterate();
+        }
+        writer.send(&push);
+        (0..5).for_each(|_| server.iterate());
+        if !waits {
+            reader.send("BLPOP q 0\r\n");
+            (0..5).for_each(|_| server.iterate());
+        }
+        assert_eq!(server.shared.stats[0].output_limit_disconnections.value(), 1, "{waits}");
+    }
+}

@@ -207,7 +207,7 @@ impl NodeSchemas {
         Some((number::read(name).0, read_id(stored).0))
     }
 
-    /// Id of the first entry that has the schema of an index, unless that was removed.
+    /// Id of the first entry that had the schema of an index; the entry may have been removed.
     pub(super) fn first_entry(&self, index: u64) -> Option<StreamId> {
         self.get(index).map(|(_, first)| first)
     }
